@@ -1,0 +1,245 @@
+"""Every error that Limpet raises. The class takes facts and writes the sentence; the sentence says what would be right.
+
+LimpetError
+├── ConfigInvalid                  a setting is unknown, wrong or missing
+├── RuntimeUnavailable             this host cannot run that kind of sandbox
+├── OfferMissing                   that runtime never can
+├── SandboxError                   a sandbox that cannot run commands (a failing command is a result, not an error)
+│   ├── BootFailed  SandboxGone  SandboxClosed  SandboxFull
+│   └── CommandRefused             WorkingDirectoryMissing  BadEnvironmentName  BadCommand
+├── FileError                      FileMissing  NotAFile  NotADirectory  FileForbidden  PathOutside  FileTooLarge
+├── StoreError                     DatabaseUnusable  StoreFailed
+├── UpstreamError                  UpstreamRefused  UpstreamBroken
+└── RequestError                   what a client of the gateway did wrong; carries its place in OpenAI's error shape
+    └── RequestInvalid  NotFound  RequestTooLarge  Conflict  Forbidden
+"""
+
+from collections.abc import Sequence
+
+
+class LimpetError(Exception):
+    """The root. `str(error)` is one or more whole sentences for a person or a model."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class ConfigInvalid(LimpetError):
+    """A setting is unknown, wrong or missing. `where` is the file or the variable that it came from."""
+
+    def __init__(self, where: str, key: str, problem: str) -> None:
+        super().__init__(f"{where}: {key}: {problem}")
+        self.where = where
+        self.key = key
+        self.problem = problem
+
+
+class RuntimeUnavailable(LimpetError):
+    """This host cannot run that kind of sandbox. `remedy` is what would mend it."""
+
+    def __init__(self, runtime: str, reason: str, remedy: str) -> None:
+        super().__init__(f"The runtime {runtime} does not work here: {reason} {remedy}".rstrip())
+        self.runtime = runtime
+        self.reason = reason
+        self.remedy = remedy
+
+
+class OfferMissing(LimpetError):
+    """That runtime never offers what was asked for."""
+
+    def __init__(self, runtime: str, wanted: str, offered: Sequence[str] = ()) -> None:
+        hint = f" It offers: {', '.join(sorted(offered))}." if offered else ""
+        super().__init__(f"The runtime {runtime} does not offer {wanted}.{hint} Choose another runtime, or do without.")
+        self.runtime = runtime
+        self.wanted = wanted
+
+
+class SandboxError(LimpetError):
+    """A sandbox that cannot run commands."""
+
+
+class BootFailed(SandboxError):
+    """The sandbox did not start; nothing of it is left."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The sandbox did not start: {reason}")
+        self.reason = reason
+
+
+class SandboxGone(SandboxError):
+    """There is no such sandbox any more."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The sandbox is gone: {reason} Open a new one; its files are kept where its directory is.")
+        self.reason = reason
+
+
+class SandboxClosed(SandboxError):
+    """It was closed by its owner and then used."""
+
+    def __init__(self) -> None:
+        super().__init__("The sandbox was closed. Open a new one.")
+
+
+class SandboxFull(SandboxError):
+    """A limit of the sandbox or of the host leaves no room for one more."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+
+
+class CommandRefused(SandboxError):
+    """The command as given cannot be started; nothing ran."""
+
+
+class WorkingDirectoryMissing(CommandRefused):
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"The working directory {path} is not a directory in the sandbox. Create it first, or give another."
+        )
+        self.path = path
+
+
+class BadEnvironmentName(CommandRefused):
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name!r} cannot be the name of an environment variable. Use letters, digits and underscores, not a digit first."
+        )
+        self.name = name
+
+
+class BadCommand(CommandRefused):
+    """The command has a form that no program can receive (a NUL byte, nothing to run, too long)."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+
+
+class FileError(LimpetError):
+    """An operation on a sandbox's file failed. `path` is the path as it was asked for."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class FileMissing(FileError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, f"{path} does not exist.")
+
+
+class NotAFile(FileError):
+    """A directory, link, socket, device or fifo where a regular file is needed."""
+
+    def __init__(self, path: str, kind: str) -> None:
+        super().__init__(path, f"{path} is a {kind}, not a regular file.")
+
+
+class NotADirectory(FileError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, f"{path} is not a directory.")
+
+
+class FileForbidden(FileError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, f"{path} may not be accessed: permission denied.")
+
+
+class PathOutside(FileError):
+    """The path, or a link on its way, leaves the sandbox's roots."""
+
+    def __init__(self, path: str, roots: Sequence[str]) -> None:
+        super().__init__(
+            path, f"{path} is outside {', '.join(roots)}. Use a path below one of them, without links that leave it."
+        )
+        self.roots = tuple(roots)
+
+
+class FileTooLarge(FileError):
+    def __init__(self, path: str, size: int, limit: int) -> None:
+        super().__init__(
+            path, f"{path} has {size} bytes; the limit is {limit}. Read a range of it, or raise the limit."
+        )
+        self.size = size
+        self.limit = limit
+
+
+class StoreError(LimpetError):
+    """What should be kept cannot be kept."""
+
+
+class DatabaseUnusable(StoreError):
+    """The database cannot be opened: locked, read-only, newer than this program, not a database."""
+
+    def __init__(self, url: str, reason: str, remedy: str) -> None:
+        super().__init__(f"The database {url} cannot be used: {reason} {remedy}".rstrip())
+        self.reason = reason
+        self.remedy = remedy
+
+
+class StoreFailed(StoreError):
+    """A write or read failed while running (disk full, disk gone)."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The store failed: {reason}")
+        self.reason = reason
+
+
+class UpstreamError(LimpetError):
+    """A provider did not give a model turn."""
+
+
+class UpstreamRefused(UpstreamError):
+    """The provider answered with an error. `status` is its HTTP status, or None where there was none (it could not be reached)."""
+
+    def __init__(
+        self, provider: str, status: int | None, message: str, *, code: str | None = None, param: str | None = None
+    ) -> None:
+        super().__init__(f"The provider {provider} refused: {message}")
+        self.provider = provider
+        self.status = status
+        self.detail = message
+        self.code = code
+        self.param = param
+
+
+class UpstreamBroken(UpstreamError):
+    """The provider's answer broke off or could not be read, after it had begun."""
+
+    def __init__(self, provider: str, reason: str) -> None:
+        super().__init__(f"The answer of the provider {provider} broke off: {reason}")
+        self.provider = provider
+        self.reason = reason
+
+
+class RequestError(LimpetError):
+    """What a client of the gateway did wrong, in the facts of OpenAI's error shape (message, type, param, code)."""
+
+    status = 400
+    type = "invalid_request_error"
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        self.code = code
+
+
+class RequestInvalid(RequestError):
+    """A field of the request is wrong; the message says what would be right."""
+
+
+class NotFound(RequestError):
+    status = 404
+
+
+class RequestTooLarge(RequestError):
+    status = 413
+
+
+class Conflict(RequestError):
+    status = 409
+
+
+class Forbidden(RequestError):
+    status = 403

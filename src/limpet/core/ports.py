@@ -1,0 +1,308 @@
+"""The extension points: what a runtime, a sandbox, a process, its files and an engine promise.
+
+These docstrings are the manual for authors of runtimes; `limpet.testing` asks each promise as a case. A runtime contains no
+policy: no allowlist, no retry, no redaction, no logging of command text. What it can do it declares as offers; asking for what
+is not offered raises OfferMissing when the sandbox is created, never at the first call.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
+
+from limpet.core.command import START, Chunk, Command, Outcome, Position
+
+
+class Offer(Enum):
+    """What a runtime can do, beyond running a script and giving back its output and exit code."""
+
+    ARGV = "argv"  # programs without a shell
+    STREAMING = "streaming"  # output arrives while the command runs
+    STDIN = "stdin"  # bytes may be given, at the start or while it runs
+    PTY = "pty"  # a pseudo-terminal, with resize
+    SIGNALS = "signals"  # signals to a running process
+    CONCURRENT = "concurrent"  # several commands at once
+    DETACHED = "detached"  # what a command leaves behind goes on running
+    ATTACH = "attach"  # another process finds the sandbox and its commands again
+    ISOLATION = "isolation"  # the host's files, processes and network are out of reach
+    LIMITS = "limits"  # memory, processes and CPU are bounded for the whole sandbox
+    NETWORK_POLICY = "network_policy"  # names and addresses can be allowed one by one
+    SECRETS = "secrets"  # placeholders are replaced outside the sandbox
+    SNAPSHOT = "snapshot"  # the files can be saved and restored as a whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What a runtime found when it really ran something on this host.
+
+    `works` says whether sandboxes can be had. `detail` is one sentence on how (or why not); `remedy` the command or flag that
+    would mend it, empty where all is well; `notes` are one-sentence reductions, such as a limit that holds per process only.
+    """
+
+    works: bool
+    detail: str
+    remedy: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of one sandbox; None leaves the runtime's own default. Sizes in bytes, `cpus` in cores."""
+
+    memory: int | None = None
+    cpus: float | None = None
+    processes: int | None = None
+    disk: int | None = None
+    file_size: int | None = None
+    open_files: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WhileOwned:
+    """The sandbox ends with the process that created it, however that ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeToLive:
+    """The sandbox outlives its creator and ends when nobody has spoken to it for so many seconds and no command runs."""
+
+    seconds: float
+
+
+Lifetime = WhileOwned | TimeToLive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSpec:
+    """What to create.
+
+    `name` is unique among living sandboxes: letters, digits, `_` and `-`, at most 64. `directory` is the host directory that
+    holds the sandbox's lasting files (`data` becomes /mnt/data, `home` becomes /home/agent); it may hold them already, from an
+    earlier sandbox of the same container. The runtime makes what is missing in it and never deletes it; None lets the
+    runtime use a temporary one that goes with the sandbox. `user_id` is the host uid that owns the directory and runs the
+    commands (only where the creator is root; None: the runtime's choice). `image` is a root file system directory (None: the host's programs). `env` is added to the
+    sandbox's own few variables; the host's environment never reaches a command. `read_only` maps paths in the sandbox to host
+    directories that appear there unchangeably.
+    """
+
+    name: str
+    lifetime: Lifetime = field(default_factory=WhileOwned)
+    directory: Path | None = None
+    user_id: int | None = None
+    image: Path | None = None
+    limits: Limits = field(default_factory=Limits)
+    env: Mapping[str, str] = field(default_factory=dict)
+    read_only: Mapping[str, Path] = field(default_factory=dict)
+    needs: frozenset[Offer] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxRef:
+    """From this another process attaches again. `facts` are the runtime's own, JSON values only; `version` is theirs."""
+
+    runtime: str
+    name: str
+    boot_id: str
+    version: int = 1
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+FileKind = Literal["file", "directory", "link", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStat:
+    """One entry. `path` is absolute in the sandbox; `size` in bytes; `modified` in nanoseconds since 1970; `identity` changes
+    when a path is replaced by another file (an inode number, where there is one); `changed` is the inode's change time in ns."""
+
+    path: str
+    kind: FileKind
+    size: int
+    modified: int
+    mode: int = 0o644
+    identity: int = 0
+    changed: int = 0
+
+
+class Files(Protocol):
+    """The sandbox's files, seen from outside. Paths are absolute in the sandbox, below its roots (/mnt/data and /home/agent; /tmp
+    where offered), or relative to /mnt/data. No operation follows a link, in the last part or on the way: a link in `path`
+    raises PathOutside. Errors: FileMissing, NotAFile, NotADirectory, FileForbidden, PathOutside."""
+
+    async def read(self, path: str, *, start: int = 0, length: int | None = None, limit: int | None = None) -> bytes:
+        """The bytes of a regular file from `start`, at most `length`. FileTooLarge if more than `limit` would come back."""
+        ...
+
+    def stream(self, path: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """The same in pieces of at most 1 MiB, so that a large file never sits in memory. Errors come at the first piece."""
+        ...
+
+    async def write(self, path: str, data: bytes | AsyncIterator[bytes], *, mode: int = 0o644) -> FileStat:
+        """Write a whole regular file, atomically (the old content or the new, never half); parents are made. It belongs to the
+        user that runs commands."""
+        ...
+
+    async def list(self, path: str = "/mnt/data", *, recursive: bool = False) -> list[FileStat]:
+        """The entries of a directory, by path. `recursive` goes down into directories, never through links."""
+        ...
+
+    async def stat(self, path: str) -> FileStat:
+        """One entry; a link is described, not followed."""
+        ...
+
+    async def delete(self, path: str) -> None:
+        """Remove a file, a link or a whole directory. A path that is not there raises FileMissing."""
+        ...
+
+
+class Process(Protocol):
+    """One command that was started. It goes on whether or not anybody listens."""
+
+    @property
+    def exec_id(self) -> str: ...
+
+    def output(self, since: Position = START) -> AsyncIterator[Chunk]:
+        """What it printed from `since` on, stored and then live, each stream in order and without gaps. The iterator ends when
+        the command has ended and all was delivered. A reader that does not ask for the next chunk slows the command down, and
+        nothing is dropped. May be called again from any position until `forget`. Raises SandboxGone."""
+        ...
+
+    async def wait(self) -> Outcome:
+        """How it ended; at once if it has. Reading the output is not needed for it to end as long as the output is bounded by the
+        runtime's spool. Lost, not an error, if the sandbox died under it."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """More standard input; returns when it was taken over. Quiet if the process no longer reads. Needs Offer.STDIN."""
+        ...
+
+    async def close_stdin(self) -> None:
+        """End of input; twice is quiet."""
+        ...
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """New size of its terminal. Needs Offer.PTY."""
+        ...
+
+    async def signal(self, number: int) -> None:
+        """Send a signal to the command's own processes; quiet if it has ended. Needs Offer.SIGNALS."""
+        ...
+
+    async def abort(self) -> None:
+        """Kill the command and all its descendants (those that called setsid too); its outcome is Aborted. Quiet if it has ended;
+        twice is quiet. Returns when it has ended."""
+        ...
+
+    async def forget(self) -> None:
+        """Let go of its output and its exec id. Only after it ended; quiet otherwise and when repeated."""
+        ...
+
+
+class Sandbox(Protocol):
+    """A file system and processes that outlive a call. Use after `destroy` or `release` raises SandboxClosed."""
+
+    @property
+    def ref(self) -> SandboxRef: ...
+
+    @property
+    def boot_id(self) -> str:
+        """New for every boot: an exec id of another boot id will never be found here."""
+        ...
+
+    @property
+    def files(self) -> Files: ...
+
+    async def start(self, command: Command, exec_id: str) -> Process:
+        """Start a command, or find it: starting an id twice gives the same process, whatever the command. Raises CommandRefused
+        (nothing ran), SandboxGone, SandboxClosed. A program that does not exist is a result (127), not an error."""
+        ...
+
+    async def find(self, exec_id: str) -> Process | None:
+        """The process of that id, running or ended and not yet forgotten."""
+        ...
+
+    async def touch(self) -> None:
+        """Say that it is still wanted: restarts its time to live. Raises SandboxGone, so it is also the question "are you there?"."""
+        ...
+
+    async def snapshot(self) -> bytes:
+        """All its files as one value for `restore`. Needs Offer.SNAPSHOT."""
+        ...
+
+    async def restore(self, snapshot: bytes) -> None:
+        """Replace its files by those of a snapshot. Needs Offer.SNAPSHOT."""
+        ...
+
+    async def release(self) -> None:
+        """Let go of it without ending it (where its lifetime is a time to live); descriptors and tasks here are freed. Twice is quiet."""
+        ...
+
+    async def destroy(self) -> None:
+        """End it and every process in it; when this returns nothing of it is left but its directory. Twice is quiet."""
+        ...
+
+
+class Runtime(Protocol):
+    """Where sandboxes come from. Constructors only store; `async with` opens and closes it. Closing releases its sandboxes: those
+    of lifetime WhileOwned end, the others live on."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def offers(self) -> frozenset[Offer]: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exc: object) -> None: ...
+
+    async def probe(self) -> Probe:
+        """Really run something, within 10 s; never raises for a host that cannot."""
+        ...
+
+    async def create(self, spec: SandboxSpec) -> Sandbox:
+        """A new sandbox that answers. Raises OfferMissing, BootFailed, RuntimeUnavailable; then, and when cancelled, nothing of it is
+        left."""
+        ...
+
+    async def attach(self, ref: SandboxRef) -> Sandbox:
+        """The living sandbox of that ref, from any process. Raises SandboxGone at once if it is not there any more, or is another boot."""
+        ...
+
+    async def sweep(self, living: frozenset[str]) -> list[str]:
+        """End and clear what earlier processes left behind: sandboxes, cgroups, sockets and temporary directories whose name is not
+        in `living`. Returns one sentence for each thing cleared."""
+        ...
+
+
+RunState = Literal["running", "ended", "unknown"]
+
+
+class Engine(Protocol):
+    """Who carries runs on. A run is known by its response's id; all that it needs is in the store, so that any engine can take it up.
+
+    `start` and `recover` call the `carry` function given to the engine with that id; it does all steps itself, in order, and
+    reads the journal first (DESIGN, the journal).
+    """
+
+    async def start(self, run_id: str) -> None:
+        """Begin carrying a run; returns when it is accepted. Starting an id that is being carried is quiet."""
+        ...
+
+    async def cancel(self, run_id: str) -> None:
+        """Stop carrying it now: its commands are killed within 2 s. Returns when the run has let go; quiet if it is not carried."""
+        ...
+
+    async def status(self, run_id: str) -> RunState: ...
+
+    async def recover(self) -> list[str]:
+        """At start: take care of runs whose process died. Returns their ids."""
+        ...
+
+    async def close(self) -> None:
+        """Stop accepting runs and let go of those that are carried; what is stored stays as it is."""
+        ...
+
+
+Carry = Callable[[str], Awaitable[None]]

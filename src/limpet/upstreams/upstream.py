@@ -1,0 +1,134 @@
+"""What a provider of model turns promises, and the values that pass.
+
+One turn is one model answer. The language between loop and upstream is OpenAI's: input items and output events are the
+Responses API's own dicts, so that a Responses-native provider is relayed and the others are translated once, at the border.
+Only the shell is lifted out: however a provider spells a shell call, it arrives here as the three Call classes.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellOffer:
+    """The shell as a model is shown it. `description` tells where it is, what persists, the time limit, where long output belongs and
+    whether there is a network; function-tool providers embed it, a native one gets it only if it has a place for it."""
+
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What to ask for.
+
+    `model` is the provider's own name of it. `input` holds Responses input items, oldest first; shell calls and outputs among them
+    are canonical (`shell_call`, `shell_call_output`, the latter already trimmed to what the model may see). `tools` are the
+    client's tools as given, without the shell; `shell` is set when the model may call the shell. `options` are the remaining create
+    parameters that were given (temperature, top_p, max_output_tokens, reasoning, text, tool_choice, parallel_tool_calls, metadata …),
+    under their wire names. `attempt_id` is stable for this turn, for a provider that knows idempotency keys.
+    """
+
+    model: str
+    input: Sequence[Mapping[str, Any]]
+    instructions: str | None = None
+    tools: Sequence[Mapping[str, Any]] = ()
+    shell: ShellOffer | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    attempt_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellArguments:
+    """What a shell call asks for. `timeout_ms` and `max_output_length` are the model's own numbers, unchecked against any cap."""
+
+    commands: tuple[str, ...]
+    timeout_ms: int | None = None
+    max_output_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadArguments:
+    """The model's arguments could not be read. `reason` tells the model what would be right; `raw` is what it sent."""
+
+    reason: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """An event of a visible item, to be passed on. `output_index`, where it has one, counts within this turn from 0."""
+
+    type: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallBegun:
+    """The model has begun a shell call, the `index`-th item of this turn."""
+
+    index: int
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandText:
+    """More text of one command of a begun call, as the model writes it. Optional: `CallMade` has the whole."""
+
+    index: int
+    command_index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallMade:
+    """The model has finished a shell call."""
+
+    index: int
+    call_id: str
+    arguments: ShellArguments | BadArguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded:
+    """The last event of every turn. `usage` has the Responses shape (input_tokens, output_tokens, total_tokens and details) or is
+    None where the provider did not say. `response` holds fields of the provider's own response object that are worth showing
+    (model, service_tier …). `status` failed carries `error` {code, message} in OpenAI's shape."""
+
+    status: Literal["completed", "incomplete", "failed"]
+    usage: Mapping[str, Any] | None = None
+    incomplete_reason: str | None = None
+    error: Mapping[str, Any] | None = None
+    response: Mapping[str, Any] = field(default_factory=dict)
+
+
+TurnEvent = Emit | CallBegun | CommandText | CallMade | TurnEnded
+
+
+class Upstream(Protocol):
+    """A provider. Constructors only store; `async with` opens and closes its client."""
+
+    @property
+    def name(self) -> str:
+        """The provider's name in the configuration."""
+        ...
+
+    @property
+    def type(self) -> str:
+        """Its type in the configuration: openai, openai_chat, anthropic, script …"""
+        ...
+
+    @property
+    def has_native_shell(self) -> bool:
+        """Whether its models know a shell tool of their own."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exc: object) -> None: ...
+
+    def stream(self, turn: Turn) -> AsyncIterator[TurnEvent]:
+        """The events of one turn, `TurnEnded` last. Items are complete: each `response.output_item.added` is followed by its `done`.
+        Raises UpstreamRefused before the first event (429 and 5xx were retried with back-off by then), UpstreamBroken after it.
+        Closing the iterator ends the request. The provider's key is in no event and no error."""
+        ...
