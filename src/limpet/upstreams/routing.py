@@ -1,0 +1,109 @@
+"""Which provider answers for a model's name. Decides only: providers are opened elsewhere and handed in."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from limpet.core.errors import NotFound
+from limpet.core.secret import Secret
+from limpet.upstreams.upstream import Upstream
+
+_GLOB = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """One `[providers.NAME]` section.
+
+    `base_url` is the address in front of `/responses`, `/chat/completions` or `/v1/messages`; None is the type's usual one.
+    `models` are names or glob patterns of the models that it serves; none at all is every model, by the name `provider/model` only.
+    `native_shell = False` shows a Responses-native provider a function tool in place of its own shell tool. `timeout` is seconds
+    without a byte from the provider, `connect_timeout` seconds to reach it.
+    """
+
+    name: str
+    type: str
+    base_url: str | None = None
+    api_key: Secret | None = None
+    models: tuple[str, ...] = ()
+    native_shell: bool = True
+    timeout: float = 600.0
+    connect_timeout: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An open provider and the names or patterns of the models that it serves."""
+
+    upstream: Upstream
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Who answers, and under which of its own names."""
+
+    upstream: Upstream
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """A model as `GET /v1/models` lists it: `id` is a name that `Router.find` accepts."""
+
+    id: str
+    provider: str
+
+
+class Router:
+    """Finds the provider of a model. The routes are asked in the order of the configuration."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = tuple(routes)
+
+    def find(self, model: str) -> Chosen:
+        """`provider/model` first, where that provider serves it; then the first route with a pattern for the whole name.
+
+        Raises NotFound, code model_not_found, whose message lists what there is.
+        """
+        provider, slash, rest = model.partition("/")
+        for route in self._routes:
+            if slash and rest and route.upstream.name == provider and _serves(route, rest, full=model):
+                return Chosen(route.upstream, rest)
+        for route in self._routes:
+            if _matches(route, model):
+                return Chosen(route.upstream, model)
+        raise NotFound(
+            f"The model {model[:256]!r} does not exist here. {self._what_there_is()}",
+            param="model",
+            code="model_not_found",
+        )
+
+    def models(self) -> list[ListedModel]:
+        """The models whose names are known, each once; patterns stand for nothing concrete and are left out. A name that an earlier
+        route would take is listed as `provider/model`."""
+        listed: dict[str, ListedModel] = {}
+        for route in self._routes:
+            for name in route.models:
+                if _GLOB.search(name):
+                    continue
+                listed_as = name if self.find(name).upstream is route.upstream else f"{route.upstream.name}/{name}"
+                listed.setdefault(listed_as, ListedModel(listed_as, route.upstream.name))
+        return list(listed.values())
+
+    def _what_there_is(self) -> str:
+        names = [model.id for model in self.models()]
+        names += [name for route in self._routes for name in route.models if _GLOB.search(name)]
+        names += [f"{route.upstream.name}/…" for route in self._routes if not route.models]
+        if not names:
+            return "No provider is configured; add a [providers.NAME] section."
+        return f"Use one of: {', '.join(dict.fromkeys(names))}."
+
+
+def _serves(route: Route, name: str, *, full: str) -> bool:
+    return not route.models or _matches(route, name) or _matches(route, full)
+
+
+def _matches(route: Route, name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in route.models)
