@@ -1,0 +1,1 @@
+"""Where sandboxes come from: one provider is one file or folder, and none knows another."""
