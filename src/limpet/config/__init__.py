@@ -1,0 +1,187 @@
+"""The operator's settings: limpet.toml and the environment, read once, checked whole, refused with the sentence that mends them.
+
+Opens nothing but the file and knows no part's inside.
+"""
+
+import ipaddress
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from limpet.config.bind import Binder
+from limpet.config.sections import Auth, Database, Features, Provider, Sections, Server, Storage
+from limpet.config.sources import find_source, home_directory, overlaid
+from limpet.core.errors import ConfigInvalid
+from limpet.core.secret import Secret
+from limpet.upstreams.routing import ProviderSettings
+
+BUILT_IN = ProviderSettings(name="limpet", type="script", models=("limpet/script",))
+USUAL_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+USUAL_MODELS = {"openai": ("gpt-*", "o[1-9]*", "codex-*"), "anthropic": ("claude-*",)}
+USUAL_HOSTS = {"openai": "api.openai.com", "openai_chat": "api.openai.com", "anthropic": "api.anthropic.com"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All settings. `source` is the file they came from or "the defaults"; `home` is LIMPET_HOME. `providers` are in the file's
+    order, the built-in script last. `database.url` and `storage.container_files.path` are filled in."""
+
+    source: str
+    home: Path
+    server: Server
+    auth: Auth
+    database: Database
+    storage: Storage
+    providers: tuple[ProviderSettings, ...]
+    features: Features
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What the command line says; None and False leave what the file says."""
+
+    host: str | None = None
+    port: int | None = None
+    unsafe_local: bool = False
+
+
+def load_config(
+    path: Path | None = None,
+    *,
+    overrides: Overrides | None = None,
+    environ: Mapping[str, str] | None = None,
+    working_directory: Path | None = None,
+) -> Config:
+    """The settings in force. Raises ConfigInvalid, which names the file or variable, the key and what would be right."""
+    environ = os.environ if environ is None else environ
+    home = home_directory(environ)
+    source = find_source(path, home, working_directory or Path.cwd())
+    whole = overlaid(source.table, environ, Sections)
+    sections = Binder(where=source.where, base=source.base, environ=environ, root=Sections).table(Sections, whole)
+    sections = _overridden(sections, overrides or Overrides())
+    _check(sections, source.where)
+    return Config(
+        source=source.where,
+        home=home,
+        server=sections.server,
+        auth=sections.auth,
+        database=Database(url=sections.database.url or f"sqlite:{home / 'limpet.db'}"),
+        storage=_storage(sections.storage, home),
+        providers=tuple(_providers(sections.providers, source.where, environ)),
+        features=sections.features,
+    )
+
+
+def _overridden(sections: Sections, overrides: Overrides) -> Sections:
+    server = sections.server
+    if overrides.host is not None:
+        server = replace(server, host=overrides.host)
+    if overrides.port is not None:
+        server = replace(server, port=overrides.port)
+    shell = sections.features.shell
+    if overrides.unsafe_local:
+        shell = replace(shell, unsafe_local=True)
+    return replace(sections, server=server, features=replace(sections.features, shell=shell))
+
+
+def _storage(storage: Storage, home: Path) -> Storage:
+    files = storage.container_files
+    return replace(storage, container_files=replace(files, path=files.path or home / "files"))
+
+
+def _providers(sections: Mapping[str, Provider], where: str, environ: Mapping[str, str]) -> Iterator[ProviderSettings]:
+    for name, section in sections.items():
+        _check_provider(name, section, where)
+        yield ProviderSettings(
+            name=name,
+            type=section.type,
+            base_url=section.base_url,
+            api_key=section.api_key,
+            models=section.models,
+            native_shell=section.native_shell,
+        )
+    for name, variable in USUAL_KEYS.items():
+        if not sections and environ.get(variable):
+            yield ProviderSettings(name=name, type=name, api_key=Secret(environ[variable]), models=USUAL_MODELS[name])
+    if BUILT_IN.name not in sections:
+        yield BUILT_IN
+
+
+def _check_provider(name: str, provider: Provider, where: str) -> None:
+    key = f"providers.{name}"
+    if "/" in name:
+        raise ConfigInvalid(where, key, "a provider's name has no slash: models are asked for as name/model")
+    if name == BUILT_IN.name and provider.type != BUILT_IN.type:
+        raise ConfigInvalid(where, key, f"the name {name} belongs to the built-in model; choose another name")
+    host = _host(provider.base_url, where, f"{key}.base_url")
+    if provider.type not in USUAL_HOSTS or provider.api_key:
+        return
+    if host in (None, USUAL_HOSTS[provider.type]):
+        variable = USUAL_KEYS.get(provider.type, "OPENAI_API_KEY")
+        raise ConfigInvalid(
+            where,
+            f"{key}.api_key",
+            f'is missing or empty, and this provider needs one; write api_key = "${{{variable}}}"',
+        )
+
+
+def _host(url: str | None, where: str, key: str) -> str | None:
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise ConfigInvalid(
+            where, key, "should be an address such as http://127.0.0.1:11434/v1, without a user or a query"
+        )
+    return parts.hostname
+
+
+def _check(sections: Sections, where: str) -> None:
+    """What no single key can say."""
+    for key, problem in _conflicts(sections):
+        raise ConfigInvalid(where, key, problem)
+
+
+def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
+    shell, containers = sections.features.shell, sections.features.containers
+    limits = sections.features.server_tools.shell_limits
+    url = sections.database.url
+    if not _is_loopback(sections.server.host):
+        yield (
+            "server.host",
+            f'{sections.server.host} can be reached from other machines, and auth.mode = "none" lets in whoever comes; '
+            "use 127.0.0.1",
+        )
+    if url is not None and not url.startswith("sqlite:"):
+        yield "database.url", 'only SQLite is built; write "sqlite:" and a path'
+    if shell.type == "local" and not shell.unsafe_local:
+        yield (
+            "features.shell.type",
+            "local runs commands on this host with nothing around them; write unsafe_local = true there or start with "
+            "--unsafe-local if you mean it, else use bubblewrap",
+        )
+    if containers.max_idle_ttl_secs < containers.default_idle_ttl_secs:
+        yield "features.containers.max_idle_ttl_secs", "should be at least default_idle_ttl_secs"
+    cap = limits.max_mem_limit_mb
+    if cap is not None and (limits.default_mem_limit_mb or shell.memory_mb) > cap:
+        yield (
+            "features.server_tools.shell_limits.max_mem_limit_mb",
+            f"{cap} is less than what a box gets without asking ({limits.default_mem_limit_mb or shell.memory_mb}); "
+            "lower default_mem_limit_mb",
+        )
+    if sections.features.responses.compaction.enabled:
+        yield "features.responses.compaction.enabled", "compaction is not built yet; leave it false"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,152 @@
+"""What may stand in limpet.toml: one dataclass for each section, its fields the keys, in the file's names and units.
+
+`docs/config.md` explains every key; a test compares the two. What is known but not built yet is marked, so that it is refused
+by its name and not as a spelling mistake.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from limpet.config.bind import Between, Later, Names
+from limpet.core.secret import Secret
+
+MIB = 1024 * 1024
+
+Port = Annotated[int, Between(0, 65_535)]
+Positive = Annotated[int, Between(1)]
+Megabytes = Annotated[int, Between(16)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    host: str = "127.0.0.1"
+    port: Port = 8420
+    secret_key: Secret | None = None
+    secret_key_previous: Secret | None = None
+    advertise: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auth:
+    mode: Annotated[Literal["none"], Later(("keys",))] = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """`url` is None for limpet.db in the home directory."""
+
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerFiles:
+    """`path` is None for the directory `files` in the home directory."""
+
+    backend: Annotated[Literal["filesystem"], Later(("database", "s3"))] = "filesystem"
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    container_files: ContainerFiles = field(default_factory=ContainerFiles)
+
+
+ProviderType = Annotated[
+    Literal["openai", "openai_chat", "anthropic", "script"], Later(("azure_openai", "bedrock", "vertex"))
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    type: ProviderType
+    base_url: str | None = None
+    api_key: Secret | None = None
+    models: tuple[str, ...] = ()
+    native_shell: bool = True
+
+
+RuntimeName = Literal["bubblewrap", "local", "memory"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """Who runs commands. `image` is a root file system directory, None for the host's programs."""
+
+    type: Annotated[
+        RuntimeName,
+        Later(("microsandbox", "opensandbox", "docker", "cloudflare", "passthrough_openai", "client_passthrough")),
+    ] = "bubblewrap"
+    image: Path | None = None
+    cpus: Annotated[float, Between(0.01, 1024)] = 1.0
+    memory_mb: Megabytes = 512
+    stream_output: bool = True
+    unsafe_local: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Containers:
+    default_idle_ttl_secs: Positive = 1200
+    max_idle_ttl_secs: Positive = 60 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainSecret:
+    value: Secret
+    allowed_hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellLimits:
+    """What a request may ask of the shell at most (seed 04, sandboxing)."""
+
+    default_mem_limit_mb: Megabytes | None = None
+    max_mem_limit_mb: Megabytes | None = None
+    allowed_egress_hosts: tuple[str, ...] = ()
+    allowed_domain_secrets: Annotated[Mapping[str, DomainSecret], Names(lower=False)] = field(default_factory=dict)
+    command_timeout_secs: Positive = 300
+    max_output_chars: Annotated[int, Between(64)] = 8000
+    max_item_output_bytes: Annotated[int, Between(1024, 10 * MIB)] = MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTools:
+    """`max_iterations` bounds the model turns of one response."""
+
+    max_iterations: Positive = 50
+    shell_limits: ShellLimits = field(default_factory=ShellLimits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    enabled: bool = False
+    default_strategy: Literal["truncate", "llm"] = "truncate"
+    default_threshold_tokens: Annotated[int, Between(1000)] = 12_000
+    keep_recent_items: Annotated[int, Between(0)] = 6
+    default_prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Responses:
+    compaction: Compaction = field(default_factory=Compaction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    shell: Shell = field(default_factory=Shell)
+    containers: Containers = field(default_factory=Containers)
+    server_tools: ServerTools = field(default_factory=ServerTools)
+    responses: Responses = field(default_factory=Responses)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sections:
+    """The whole file."""
+
+    server: Server = field(default_factory=Server)
+    auth: Auth = field(default_factory=Auth)
+    database: Database = field(default_factory=Database)
+    storage: Storage = field(default_factory=Storage)
+    providers: Annotated[Mapping[str, Provider], Names()] = field(default_factory=dict)
+    features: Features = field(default_factory=Features)
