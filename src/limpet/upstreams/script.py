@@ -5,7 +5,7 @@ Deterministic but for the ids: the same turn gives the same events. It reaches n
 """
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -56,7 +56,7 @@ class ScriptUpstream:
     async def __aexit__(self, *exc: object) -> None:
         return None
 
-    async def stream(self, turn: Turn) -> AsyncIterator[TurnEvent]:
+    async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """The next block as a call, or the closing text once each has an output. Never raises."""
         message, later = _split(turn.input)
         blocks = shell_blocks(_text_of(message))

@@ -5,7 +5,7 @@ Responses API's own dicts, so that a Responses-native provider is relayed and th
 Only the shell is lifted out: however a provider spells a shell call, it arrives here as the three Call classes.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self
 
@@ -127,7 +127,7 @@ class Upstream(Protocol):
 
     async def __aexit__(self, *exc: object) -> None: ...
 
-    def stream(self, turn: Turn) -> AsyncIterator[TurnEvent]:
+    def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """The events of one turn, `TurnEnded` last. Items are complete: each `response.output_item.added` is followed by its `done`.
         Raises UpstreamRefused before the first event (429 and 5xx were retried with back-off by then), UpstreamBroken after it.
         Closing the iterator ends the request. The provider's key is in no event and no error."""
