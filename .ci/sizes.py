@@ -5,6 +5,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -75,8 +76,8 @@ def _first(pattern: re.Pattern[str], text: str) -> int:
 def project_files(root: Path) -> list[str]:
     """What git holds or would hold; outside a git work tree every file that is not hidden."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, capture_output=True, check=False)
-    if listed.returncode == 0:
+    listed = subprocess.run(command, capture_output=True, check=False) if shutil.which("git") else None
+    if listed and listed.returncode == 0:
         return sorted({name for name in listed.stdout.decode().split("\0") if name})
     found = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
     return sorted(str(path) for path in found if not any(part.startswith(".") for part in path.parts))

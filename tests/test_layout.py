@@ -71,6 +71,7 @@ def test_what_is_just_short_enough_passes(tmp_path: Path) -> None:
     assert sizes(tmp_path) == []
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="this machine has no git")
 def test_a_file_that_git_ignores_is_not_read(tmp_path: Path) -> None:
     run("git", "init", "--quiet", tmp_path)
     write(tmp_path, ".gitignore", "/src/limpet/made.py\n")
