@@ -1,0 +1,83 @@
+"""Brings a process's output to whoever asked for it, one chunk at a time, until it ends. Decides nothing."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, aclosing
+
+import anyio
+
+from limpet.core.command import Aborted, Chunk, Outcome, Stream
+from limpet.core.errors import SandboxError, SandboxGone
+from limpet.core.ports import Process
+from limpet.workspace.result import Kept, RunResult
+
+OnOutput = Callable[[bytes], Awaitable[None]]
+MOST_CALLBACK_ERRORS = 16
+
+
+class Delivery:
+    """Where the chunks of one command go: kept first, then to the callback of their stream.
+
+    The callbacks are awaited, never two at once; until one returns no further chunk is asked for, so a slow callback slows
+    the command down (seed 01, real-time streaming).
+    """
+
+    def __init__(self, callbacks: Mapping[Stream, OnOutput | None], *, keep_output: bool) -> None:
+        self._callbacks = callbacks
+        self._kept: dict[Stream, Kept] = {"stdout": Kept(keeps=keep_output), "stderr": Kept(keeps=keep_output)}
+        self._errors: list[Exception] = []
+
+    async def take(self, chunk: Chunk) -> None:
+        self._kept[chunk.stream].add(chunk.data)
+        callback = self._callbacks.get(chunk.stream)
+        if callback is None:
+            return
+        try:
+            await callback(chunk.data)
+        except Exception as error:  # noqa: BLE001 - the caller's own code; collected for the caller, and the command goes on
+            if len(self._errors) < MOST_CALLBACK_ERRORS:
+                self._errors.append(error)
+
+    def result(self, outcome: Outcome, *, duration: float) -> RunResult:
+        return RunResult(outcome=outcome, duration=duration, kept=self._kept, callback_errors=tuple(self._errors))
+
+
+async def follow(process: Process, delivery: Delivery, abort: anyio.Event | None = None) -> Outcome:
+    """Deliver the output until the command ends; returns how it ended.
+
+    Once `abort` is set nothing more is kept or delivered, a callback that is under way is cancelled, and the command is killed.
+    """
+    if abort is None:
+        return await _deliver_all(process, delivery)
+    outcome: Outcome | None = None
+    failure: SandboxError | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_cancel_when, abort, tasks.cancel_scope)
+        try:
+            outcome = await _deliver_all(process, delivery)
+        except SandboxError as error:  # kept for outside, where no exception group is put around it
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if outcome is not None:
+        return outcome
+    await process.abort()
+    return Aborted()
+
+
+async def _cancel_when(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
+async def _deliver_all(process: Process, delivery: Delivery) -> Outcome:
+    async with AsyncExitStack() as stack:
+        chunks = process.output()
+        if isinstance(chunks, AsyncGenerator):
+            await stack.enter_async_context(aclosing(chunks))
+        try:
+            async for chunk in chunks:
+                await delivery.take(chunk)
+        except SandboxGone:
+            pass  # wait() says the same as an outcome: a box that died under a command is a result
+    return await process.wait()
