@@ -64,7 +64,7 @@ class Workspace:
         CommandRefused (nothing ran), OfferMissing, SandboxGone, SandboxClosed. Source: seed 01.
         """
         command = Command(what=as_program(what), cwd=cwd, env=dict(env or {}), stdin=stdin, timeout=timeout)
-        self._require_offers(command)
+        require(command, self._offers, runtime=self.ref.runtime)
         delivery = Delivery({"stdout": on_stdout, "stderr": on_stderr}, keep_output=keep_output)
         if abort is not None and abort.is_set():
             return delivery.result(Aborted(), duration=0.0)
@@ -102,17 +102,13 @@ class Workspace:
 
         For callers who keep records of what they started; `run` and `spawn` make their own ids.
         """
-        self._require_offers(command)
+        require(command, self._offers, runtime=self.ref.runtime)
         # Judged here, as in `run`.
         return await self._sandbox.start(command, exec_id)
 
     async def find(self, exec_id: str) -> Process | None:
         """The process of that id, running or ended and not yet forgotten."""
         return await self._sandbox.find(exec_id)
-
-    def _require_offers(self, command: Command) -> None:
-        for offer in sorted(needs_of(command) - self._offers, key=lambda offer: offer.value):
-            raise OfferMissing(self.ref.runtime, offer.value, [other.value for other in self._offers])
 
     async def _run_to_end(self, command: Command, delivery: Delivery, abort: anyio.Event | None) -> Outcome:
         exec_id = new_id(EXEC)
@@ -142,11 +138,13 @@ def as_program(what: What) -> Script | Argv:
             raise BadCommand("There is nothing to run: the list is empty. Give a program, then its arguments.")
 
 
-def needs_of(command: Command) -> frozenset[Offer]:
-    """What a runtime must offer to run this command as it is meant."""
-    wanted = {
+def require(command: Command, offers: frozenset[Offer], *, runtime: str) -> None:
+    """Raises OfferMissing for the first thing that this command needs and a runtime with these offers cannot do."""
+    needs = {
         Offer.ARGV: isinstance(command.what, Argv),
         Offer.STDIN: command.stdin is not None,
         Offer.PTY: command.terminal is not None,
     }
-    return frozenset(offer for offer, is_wanted in wanted.items() if is_wanted)
+    for offer, is_needed in needs.items():
+        if is_needed and offer not in offers:
+            raise OfferMissing(runtime, offer.value, [other.value for other in offers])
