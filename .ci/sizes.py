@@ -58,7 +58,12 @@ def offences(path: str, text: str) -> Iterator[tuple[int, str]]:
 def _unfinished_or_long(text: str) -> Iterator[tuple[int, str]]:
     if found := _first(UNFINISHED, text):
         yield found, "holds an unfinished note; finish it or file it"
-    for node in ast.walk(ast.parse(text)):
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        yield error.lineno or 1, "is not Python"
+        return
+    for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         # lineno is the line of `def`: decorators don't count, the docstring does.

@@ -49,6 +49,7 @@ def test_what_is_too_long_or_unfinished_is_named_with_its_line(tmp_path: Path) -
     write(tmp_path, "src/limpet/long.py", "x = 1\n" * 400)
     write(tmp_path, "src/limpet/wide.py", "@a\n@b\ndef f():\n" + "    x = 1\n" * 44)
     write(tmp_path, "src/limpet/open.py", "x = 1\n# TODO later\n")
+    write(tmp_path, "src/limpet/torn.py", "x = 1\nx = (\n")
     write(tmp_path, "tests/test_long.py", "x = 1\n" * 500)
     write(tmp_path, "tests/test_patch.py", "monkeypatch" + ".setattr(a, b)\n")
     write(tmp_path, "README.md", "\nfrom " + "pypi" + ".org\n")
@@ -57,6 +58,7 @@ def test_what_is_too_long_or_unfinished_is_named_with_its_line(tmp_path: Path) -
         "README.md:2",
         "src/limpet/long.py:1",
         "src/limpet/open.py:2",
+        "src/limpet/torn.py:2",
         "src/limpet/wide.py:3",
         "tests/test_long.py:1",
         "tests/test_patch.py:1",
@@ -192,7 +194,7 @@ def test_every_package_is_pinned_and_hashed_and_both_sets_agree() -> None:
 
 def imported(root: Path) -> Iterator[str]:
     for path in root.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text(), filename=str(path))):
             if isinstance(node, ast.Import):
                 yield from (alias.name.split(".")[0] for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
