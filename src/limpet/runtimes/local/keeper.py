@@ -1,0 +1,248 @@
+"""The process that owns a local sandbox's commands. It runs alone, as `python -I -S keeper.py DESCRIPTOR [DIRECTORY]`, on the
+standard library only; nothing imports it. It never reads a command's output. DIRECTORY is removed at the end.
+
+Why a process of its own: it is the subreaper of everything that its commands start, `setsid` or not, so that what is left at
+the end is exactly its descendants; and it ends them when the socket to its owner closes, however the owner ended.
+Each command's first process is a subreaper too, so that one command's tree is known while the others run.
+
+Packets from the owner: {"op": "start", "id"} with four descriptors (the request as JSON, stdin, stdout, stderr),
+{"op": "kill", "id"}, {"op": "signal", "id", "number"}. To the owner: {"ready": true}, then {"id", "code", "killed"} for each end.
+"""
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import termios
+import time
+
+PR_SET_CHILD_SUBREAPER = 36
+PACKET = 64 * 1024
+PATIENCE = 5.0
+
+prctl = ctypes.CDLL(None).prctl
+
+
+class Keeper:
+    """Starts, kills and reaps; one thread, one loop."""
+
+    def __init__(self, owner: socket.socket) -> None:
+        self._owner = owner
+        self._roots: dict[int, int] = {}  # number of the command -> pid
+        self._killed: set[int] = set()
+
+    def serve(self) -> None:
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._tell({"ready": True})
+        poll = select.poll()
+        poll.register(self._owner, select.POLLIN)
+        poll.register(woken, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            if woken in ready:
+                os.read(woken, PACKET)
+            self._reap()
+            if self._owner.fileno() in ready and not self._receive():
+                return
+
+    def end_all(self) -> None:
+        """Kill every descendant; returns when none is left."""
+        limit = time.monotonic() + PATIENCE
+        while time.monotonic() < limit:
+            for pid in descendants(os.getpid()):
+                send(pid, signal.SIGKILL)
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                return
+            time.sleep(0.001)
+
+    def _receive(self) -> bool:
+        packet, descriptors, _, _ = socket.recv_fds(self._owner, PACKET, 4, socket.MSG_CMSG_CLOEXEC)
+        if not packet:
+            return False
+        message = json.loads(packet)
+        match message["op"]:
+            case "start":
+                self._start(message["id"], descriptors)
+            case "kill":
+                self._kill(message["id"])
+            case "signal":
+                self._signal(message["id"], message["number"])
+        return True
+
+    def _start(self, number: int, descriptors: list[int]) -> None:
+        with open(descriptors[0], "rb") as file:
+            request = json.load(file)
+        pid = os.fork()
+        if pid == 0:
+            become(request, descriptors[1:])
+        self._roots[number] = pid
+        for descriptor in descriptors[1:]:
+            os.close(descriptor)
+
+    def _kill(self, number: int) -> None:
+        """Kill a command's whole tree, its first process last: until then every orphan of the tree comes to that one."""
+        root = self._roots.get(number)
+        if root is None or state(root) in "ZX":
+            return
+        self._killed.add(number)
+        send(root, signal.SIGSTOP)
+        limit = time.monotonic() + PATIENCE
+        while (rest := descendants(root)) and time.monotonic() < limit:
+            for pid in rest:
+                send(pid, signal.SIGKILL)
+            time.sleep(0.001)
+        send(root, signal.SIGKILL)
+
+    def _signal(self, number: int, signal_number: int) -> None:
+        root = self._roots.get(number)
+        if root is not None:
+            try:
+                os.killpg(root, signal_number)
+            except ProcessLookupError:
+                send(root, signal_number)
+
+    def _reap(self) -> None:
+        numbers = {pid: number for number, pid in self._roots.items()}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            if pid in numbers:
+                number = numbers[pid]
+                del self._roots[number]
+                code = os.waitstatus_to_exitcode(status)
+                killed = number in self._killed
+                self._killed.discard(number)
+                self._tell({"id": number, "code": code if code >= 0 else 128 - code, "killed": killed})
+
+    def _tell(self, message: dict[str, object]) -> None:
+        try:
+            self._owner.send(json.dumps(message).encode())
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.ECONNRESET):
+                raise  # a closed socket is seen by the loop, which then ends everything
+
+
+def become(request: dict[str, object], streams: list[int]) -> None:
+    """In the new process: turn into the command. Never returns."""
+    code = 126
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        for target, descriptor in enumerate(streams):
+            os.dup2(descriptor, target)
+        if request["terminal"]:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        code = run(request)
+    finally:
+        os._exit(code)
+
+
+def run(request: dict[str, object]) -> int:
+    program, argv, env, user = str(request["program"]), request["argv"], request["env"], request["user"]
+    assert isinstance(argv, list)
+    assert isinstance(env, dict)
+    try:
+        if isinstance(user, int):
+            os.setgroups([])
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+        os.umask(0o022)
+        os.chdir(str(request["cwd"]))
+        os.execvpe(program, argv, env)
+    except (FileNotFoundError, NotADirectoryError):
+        os.write(2, f"{program}: command not found\n".encode(errors="surrogateescape"))
+        return 127
+    except OSError as error:
+        os.write(2, f"{program}: {error.strerror}\n".encode(errors="surrogateescape"))
+        return 126
+
+
+def descendants(root: int) -> list[int]:
+    """The living processes below `root`; a zombie is not living, but what hangs below it is."""
+    children: dict[int, list[tuple[int, str]]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = stat(int(name))
+            if fields:
+                children.setdefault(int(fields[1]), []).append((int(name), fields[0]))
+    found: list[int] = []
+    below = [root]
+    while below:
+        for pid, condition in children.get(below.pop(), []):
+            below.append(pid)
+            if condition not in "ZX":
+                found.append(pid)
+    return found
+
+
+def state(pid: int) -> str:
+    fields = stat(pid)
+    return fields[0] if fields else "X"
+
+
+def stat(pid: int) -> list[str]:
+    """The fields after the name (proc(5), /proc/pid/stat): state, parent …; empty if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].decode().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass  # gone meanwhile, or a set-user-id program: not ours to end
+
+
+def remove(directory: str) -> None:
+    """Remove a directory and all in it, as far as permissions allow; links are removed, not followed."""
+    for place, directories, files in os.walk(directory, topdown=False):
+        for name in files + directories:
+            path = os.path.join(place, name)
+            try:
+                if name in directories and not os.path.islink(path):
+                    os.rmdir(path)
+                else:
+                    os.unlink(path)
+            except OSError:
+                pass  # what cannot be removed stays; the directory then stays as well
+    try:
+        os.rmdir(directory)
+    except OSError:
+        pass
+
+
+def main() -> None:
+    owner = socket.socket(fileno=int(sys.argv[1]))
+    owner.set_inheritable(False)
+    keeper = Keeper(owner)
+    try:
+        keeper.serve()
+    finally:
+        keeper.end_all()
+        if len(sys.argv) > 2:
+            remove(sys.argv[2])
+
+
+if __name__ == "__main__":
+    main()

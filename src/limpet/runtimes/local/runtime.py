@@ -1,0 +1,122 @@
+"""The runtime `local`: commands on this host, unisolated. Chosen by name only, never as a substitute."""
+
+import getpass
+import re
+import secrets
+import shutil
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from limpet.core.command import Command, Exited, Script
+from limpet.core.errors import BootFailed, LimpetError, OfferMissing, SandboxGone
+from limpet.core.ports import Offer, Probe, Sandbox, SandboxRef, SandboxSpec
+from limpet.runtimes.local.link import start_keeper
+from limpet.runtimes.local.place import Place
+from limpet.runtimes.local.sandbox import NAME, OFFERS, LocalSandbox
+from limpet.runtimes.refusals import refuse_missing_offers
+
+_SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class LocalRuntime:
+    """core.ports.Runtime. Its sandboxes end with it, and with its process, however that ends."""
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self._tasks: TaskGroup | None = None
+        self._living: dict[str, LocalSandbox] = {}
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    @property
+    def offers(self) -> frozenset[Offer]:
+        return OFFERS
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        with anyio.CancelScope(shield=True):
+            for sandbox in list(self._living.values()):
+                await sandbox.destroy()
+        await self._stack.aclose()
+
+    async def probe(self) -> Probe:
+        try:
+            with anyio.fail_after(10):
+                await self._run_something()
+        except (LimpetError, OSError, TimeoutError) as error:
+            return Probe(works=False, detail=f"No command could be run: {error}", remedy="apt-get install bash")
+        return Probe(
+            works=True,
+            detail=f"Commands run as {getpass.getuser()} on this host.",
+            notes=(
+                "There is no isolation: a command can read and change everything that this user can.",
+                "Memory, processes and CPU are not limited.",
+                "/mnt/data is a directory of this host, named by the variable LIMPET_DATA.",
+                "Sandboxes end with the process that created them.",
+            ),
+        )
+
+    async def create(self, spec: SandboxSpec) -> Sandbox:
+        self._refuse(spec)
+        temporary = None if spec.directory else Path(tempfile.mkdtemp(prefix="limpet-local-"))
+        directory = spec.directory or temporary
+        assert directory is not None
+        place = Place(directory=directory.absolute(), owner=spec.user_id)
+        try:
+            place.make()
+        except OSError as error:
+            raise BootFailed(f"its directory {directory} cannot be made: {error.strerror}.") from error
+        link = await start_keeper(temporary)
+        boot_id = secrets.token_hex(16)
+        facts = {"pid": link.pid, "directory": str(place.directory)}
+        ref = SandboxRef(runtime=NAME, name=spec.name, boot_id=boot_id, facts=facts)
+        sandbox = LocalSandbox(ref, place=place, link=link, shell=shutil.which("bash") or "/bin/bash", env=spec.env)
+        assert self._tasks is not None
+        self._living[spec.name] = sandbox
+        self._tasks.start_soon(self._keep, sandbox)
+        await sandbox.serving()
+        return sandbox
+
+    async def attach(self, ref: SandboxRef) -> Sandbox:
+        sandbox = self._living.get(ref.name)
+        if sandbox is None or sandbox.boot_id != ref.boot_id:
+            raise SandboxGone("a local sandbox ends with the process that created it.")
+        return sandbox
+
+    async def sweep(self, living: frozenset[str]) -> list[str]:
+        return []  # a keeper clears up after its owner, however that ended
+
+    def _refuse(self, spec: SandboxSpec) -> None:
+        refuse_missing_offers(spec, OFFERS, NAME)
+        if spec.image is not None:
+            raise OfferMissing(NAME, "an image", [])
+        if spec.read_only:
+            raise OfferMissing(NAME, "read-only directories", [])
+        if not _SHAPE_OF_NAMES.fullmatch(spec.name):
+            raise BootFailed(f"{spec.name!r} cannot be its name. Use 1 to 64 letters, digits, _ and -.")
+        if spec.name in self._living:
+            raise BootFailed(f"a sandbox named {spec.name} is living. Choose another name, or end that one.")
+
+    async def _keep(self, sandbox: LocalSandbox) -> None:
+        try:
+            await sandbox.serve()
+        finally:
+            del self._living[sandbox.ref.name]
+
+    async def _run_something(self) -> None:
+        async with LocalRuntime() as runtime:
+            sandbox = await runtime.create(SandboxSpec(name="probe"))
+            process = await sandbox.start(Command(what=Script("true"), timeout=5.0), "probe")
+            outcome = await process.wait()
+            if outcome != Exited(0):
+                raise BootFailed(f"a first command ended with {outcome}.")

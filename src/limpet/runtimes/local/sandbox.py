@@ -1,0 +1,215 @@
+"""A local sandbox: a directory, and a keeper that owns its processes. There is no wall around it."""
+
+import itertools
+import os
+from collections.abc import Mapping
+from functools import partial
+
+import anyio
+from anyio.abc import TaskGroup
+
+from limpet.core.command import Argv, Command, Script, Stream, Terminal
+from limpet.core.errors import OfferMissing, SandboxClosed, SandboxGone
+from limpet.core.ports import Files, Offer, Process, SandboxRef
+from limpet.runtimes.hostfiles import HostFiles
+from limpet.runtimes.local.link import Link, Request
+from limpet.runtimes.local.place import Place
+from limpet.runtimes.process import Descriptors, PipedProcess, Reins, set_size
+from limpet.runtimes.refusals import refuse_impossible
+
+NAME = "local"
+OFFERS = frozenset(
+    {Offer.ARGV, Offer.STREAMING, Offer.STDIN, Offer.PTY, Offer.SIGNALS, Offer.CONCURRENT, Offer.DETACHED}
+)
+# How long readers get for the rest of the output when the sandbox ends.
+GRACE = 0.5
+
+
+class LocalSandbox:
+    """core.ports.Sandbox. Its runtime runs `serve` in a task."""
+
+    def __init__(self, ref: SandboxRef, *, place: Place, link: Link, shell: str, env: Mapping[str, str]) -> None:
+        self._ref = ref
+        self._place = place
+        self._link = link
+        self._shell = shell
+        self._env = env
+        self._files = HostFiles(place.roots, place.owner)
+        self._numbers = itertools.count(1)
+        self._processes: dict[str, PipedProcess] = {}
+        self._running: dict[int, PipedProcess] = {}
+        self._tasks: TaskGroup | None = None
+        self._closed = False
+        self._gone = anyio.Event()
+        self._serves = anyio.Event()
+        self._served = anyio.Event()
+
+    @property
+    def ref(self) -> SandboxRef:
+        return self._ref
+
+    @property
+    def boot_id(self) -> str:
+        return self._ref.boot_id
+
+    @property
+    def files(self) -> Files:
+        self._require_open()
+        return self._files
+
+    async def serving(self) -> None:
+        """Returns once `serve` takes commands."""
+        await self._serves.wait()
+
+    async def serve(self) -> None:
+        """Hear how commands end, until the keeper is gone."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                self._serves.set()
+                while (said := await self._link.receive()) is not None:
+                    process = self._running.pop(said["id"], None)
+                    if process is not None:
+                        process.shell_ended(said["code"], killed=said["killed"])
+                self._gone.set()
+                for process in self._running.values():
+                    process.lost("Its sandbox ended while it ran.")
+                await self._let_readers_finish()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._gone.set()
+            self._leave()
+
+    async def start(self, command: Command, exec_id: str) -> Process:
+        self._require_alive()
+        known = self._processes.get(exec_id)
+        if known is not None:
+            return known
+        refuse_impossible(command, OFFERS, NAME)
+        cwd = self._place.working_directory(command.cwd)
+        number = next(self._numbers)
+        descriptors, theirs = open_descriptors(command)
+        process = self._process(number, exec_id, descriptors, command.timeout)
+        self._processes[exec_id] = self._running[number] = process
+        assert self._tasks is not None
+        self._tasks.start_soon(partial(process.run, command.stdin, keeps_stdin_open=command.keeps_stdin_open))
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._link.start(number, self._request(command, cwd), theirs)
+            except OSError:
+                process.lost("Its sandbox ended before it began.")
+        return process
+
+    def _request(self, command: Command, cwd: str) -> Request:
+        program: str
+        argv: tuple[str, ...]
+        match command.what:
+            case Script(text):
+                program, argv = self._shell, ("bash", "-c", text)
+            case Argv(args):
+                program, argv = args[0], args
+        return Request(
+            program=program,
+            argv=argv,
+            env=self._environment(command),
+            cwd=cwd,
+            user=self._place.owner,
+            terminal=command.terminal is not None,
+        )
+
+    async def find(self, exec_id: str) -> Process | None:
+        self._require_alive()
+        return self._processes.get(exec_id)
+
+    async def touch(self) -> None:
+        self._require_alive()
+
+    async def snapshot(self) -> bytes:
+        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
+
+    async def restore(self, snapshot: bytes) -> None:
+        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
+
+    async def release(self) -> None:
+        await self.destroy()  # a local sandbox never outlives its owner
+
+    async def destroy(self) -> None:
+        self._closed = True
+        await self._link.close()
+        with anyio.CancelScope(shield=True):
+            await self._served.wait()
+
+    def _process(self, number: int, exec_id: str, descriptors: Descriptors, timeout: float | None) -> PipedProcess:
+        return PipedProcess(
+            exec_id,
+            reins=Reins(kill=partial(self._kill, number), signal=partial(self._signal, number)),
+            descriptors=descriptors,
+            timeout=timeout,
+            forgotten=self._forget,
+        )
+
+    def _forget(self, exec_id: str) -> None:
+        self._processes.pop(exec_id, None)
+
+    async def _kill(self, number: int) -> None:
+        try:
+            await self._link.kill(number)
+        except OSError:
+            pass  # the keeper is gone, and `serve` says so to every process
+
+    async def _signal(self, number: int, signal_number: int) -> None:
+        try:
+            await self._link.signal(number, signal_number)
+        except OSError:
+            pass
+
+    def _environment(self, command: Command) -> dict[str, str]:
+        own = self._place.environment(os.environ, terminal=command.terminal is not None)
+        return {**own, **self._env, **command.env}
+
+    async def _let_readers_finish(self) -> None:
+        with anyio.move_on_after(GRACE):
+            for process in list(self._processes.values()):
+                await process.wait()
+
+    def _leave(self) -> None:
+        for process in self._processes.values():
+            process.leave(SandboxGone("it was ended."))
+        self._link.drop()
+        self._served.set()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise SandboxClosed
+
+    def _require_alive(self) -> None:
+        self._require_open()
+        if self._gone.is_set():
+            raise SandboxGone("the process that kept its commands has ended.")
+
+
+def open_descriptors(command: Command) -> tuple[Descriptors, list[int]]:
+    """The host's ends, and the command's three, for a terminal or for pipes. All close-on-exec."""
+    if command.terminal is not None:
+        return open_terminal(command.terminal)
+    ours: dict[Stream, int] = {}
+    theirs: list[int] = []
+    stdin = None
+    if command.stdin is None and not command.keeps_stdin_open:
+        theirs.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    else:
+        reader, stdin = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(stdin, False)
+        theirs.append(reader)
+    for stream in ("stdout", "stderr"):
+        ours[stream], writer = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(ours[stream], False)
+        theirs.append(writer)
+    return Descriptors(outputs=ours, stdin=stdin), theirs
+
+
+def open_terminal(terminal: Terminal) -> tuple[Descriptors, list[int]]:
+    ours, slave = os.openpty()
+    set_size(ours, terminal.columns, terminal.rows)
+    os.set_blocking(ours, False)
+    return Descriptors(outputs={"stdout": ours}, stdin=ours, terminal=ours), [slave, slave, slave]

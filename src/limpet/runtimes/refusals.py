@@ -1,0 +1,59 @@
+"""Commands and sandboxes that cannot be had, found before anything runs. Pure."""
+
+import re
+
+from limpet.core.command import Argv, Command, Script
+from limpet.core.errors import BadCommand, BadEnvironmentName, OfferMissing
+from limpet.core.ports import Offer, SandboxSpec, TimeToLive
+
+# Linux refuses one argument, and one variable, longer than this (MAX_ARG_STRLEN, execve(2)).
+LONGEST_ARGUMENT = 128 * 1024 - 1
+# All arguments and variables together; the kernel's own bound depends on the stack limit and is at least this.
+LONGEST_COMMAND = 1 << 20
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def refuse_impossible(command: Command, offers: frozenset[Offer], runtime: str) -> None:
+    """Raise BadCommand, BadEnvironmentName or OfferMissing if no program could receive `command` there."""
+    words = (command.what.text,) if isinstance(command.what, Script) else command.what.args
+    if isinstance(command.what, Argv) and (not words or not words[0]):
+        raise BadCommand("There is nothing to run: the list of arguments is empty or begins with an empty word.")
+    for name in command.env:
+        if not _NAME.fullmatch(name):
+            raise BadEnvironmentName(name)
+    for text in (*words, *command.env.values(), command.cwd or ""):
+        if "\0" in text:
+            raise BadCommand("The command holds a NUL character, which no program can receive. Leave it out.")
+    sizes = [len(word.encode(errors="surrogatepass")) for word in words]
+    sizes += [len(f"{name}={value}".encode(errors="surrogatepass")) for name, value in command.env.items()]
+    if max(sizes, default=0) > LONGEST_ARGUMENT or sum(sizes) > LONGEST_COMMAND:
+        raise BadCommand(
+            f"The command is too long: one argument or variable may have {LONGEST_ARGUMENT} bytes, all together"
+            f" {LONGEST_COMMAND}. Write it to a file and run that."
+        )
+    for offer in _needed(command):
+        if offer not in offers:
+            raise OfferMissing(runtime, offer.value, [one.value for one in offers])
+
+
+def _needed(command: Command) -> list[Offer]:
+    needed = []
+    if isinstance(command.what, Argv):
+        needed.append(Offer.ARGV)
+    if command.stdin is not None or command.keeps_stdin_open:
+        needed.append(Offer.STDIN)
+    if command.terminal is not None:
+        needed.append(Offer.PTY)
+    return needed
+
+
+def refuse_missing_offers(spec: SandboxSpec, offers: frozenset[Offer], runtime: str) -> None:
+    """Raise OfferMissing for the first thing in `spec` that `offers` does not hold."""
+    needs = set(spec.needs)
+    if isinstance(spec.lifetime, TimeToLive):
+        needs.add(Offer.ATTACH)
+    if any(getattr(spec.limits, name) is not None for name in spec.limits.__slots__):
+        needs.add(Offer.LIMITS)
+    for offer in sorted(needs - offers, key=lambda one: one.value):
+        raise OfferMissing(runtime, offer.value, [one.value for one in offers])
