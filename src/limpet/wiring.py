@@ -17,7 +17,7 @@ from limpet.workspace.workspace import Workspace
 
 RUNTIMES: Mapping[str, str] = {
     "bubblewrap": "limpet.runtimes.bubblewrap:BubblewrapRuntime",
-    "local": "limpet.runtimes.local:LocalRuntime",
+    "local": "limpet.runtimes.local.runtime:LocalRuntime",
     "memory": "limpet.runtimes.memory:MemoryRuntime",
 }
 # Known names whose runtimes are not built yet; to choose one is an error, never a silent substitute.

@@ -51,7 +51,7 @@ async def open_in(runtime: Runtime, name: str = "box", opening: Opening | None =
     else:
         sandbox = await runtime.create(_spec(name, opening))
     try:
-        yield Workspace(sandbox, offers=runtime.offers)
+        yield Workspace(sandbox)
     finally:
         with anyio.move_on_after(CLOSING, shield=True):
             await _close(sandbox, opening)

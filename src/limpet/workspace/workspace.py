@@ -10,9 +10,9 @@ import anyio
 
 from limpet.core.clock import Clock, SystemClock
 from limpet.core.command import Aborted, Argv, Command, Outcome, Script, Terminal
-from limpet.core.errors import BadCommand, OfferMissing, SandboxClosed, SandboxGone
+from limpet.core.errors import BadCommand, SandboxClosed, SandboxGone
 from limpet.core.ids import new_id
-from limpet.core.ports import Files, Offer, Process, Sandbox, SandboxRef
+from limpet.core.ports import Files, Process, Sandbox, SandboxRef
 from limpet.workspace.follow import Delivery, OnOutput, follow
 from limpet.workspace.result import RunResult
 
@@ -23,11 +23,10 @@ What = str | Script | Argv | Sequence[str]
 
 
 class Workspace:
-    """One sandbox, as a caller uses it. `offers` are those of the runtime that it comes from."""
+    """One sandbox, as a caller uses it."""
 
-    def __init__(self, sandbox: Sandbox, *, offers: frozenset[Offer], clock: Clock | None = None) -> None:
+    def __init__(self, sandbox: Sandbox, *, clock: Clock | None = None) -> None:
         self._sandbox = sandbox
-        self._offers = offers
         self._clock = clock or SystemClock()
 
     @property
@@ -64,7 +63,6 @@ class Workspace:
         CommandRefused (nothing ran), OfferMissing, SandboxGone, SandboxClosed. Source: seed 01.
         """
         command = Command(what=as_program(what), cwd=cwd, env=dict(env or {}), stdin=stdin, timeout=timeout)
-        require(command, self._offers, runtime=self.ref.runtime)
         delivery = Delivery({"stdout": on_stdout, "stderr": on_stderr}, keep_output=keep_output)
         if abort is not None and abort.is_set():
             return delivery.result(Aborted(), duration=0.0)
@@ -102,7 +100,6 @@ class Workspace:
 
         For callers who keep records of what they started; `run` and `spawn` make their own ids.
         """
-        require(command, self._offers, runtime=self.ref.runtime)
         # Judged here, as in `run`.
         return await self._sandbox.start(command, exec_id)
 
@@ -136,15 +133,3 @@ def as_program(what: What) -> Script | Argv:
             return Argv(tuple(what))
         case _:
             raise BadCommand("There is nothing to run: the list is empty. Give a program, then its arguments.")
-
-
-def require(command: Command, offers: frozenset[Offer], *, runtime: str) -> None:
-    """Raises OfferMissing for the first thing that this command needs and a runtime with these offers cannot do."""
-    needs = {
-        Offer.ARGV: isinstance(command.what, Argv),
-        Offer.STDIN: command.stdin is not None,
-        Offer.PTY: command.terminal is not None,
-    }
-    for offer, is_needed in needs.items():
-        if is_needed and offer not in offers:
-            raise OfferMissing(runtime, offer.value, [other.value for other in offers])
