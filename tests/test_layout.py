@@ -201,14 +201,18 @@ def imported(root: Path) -> Iterator[str]:
                 yield node.module.split(".")[0]
 
 
+def normal(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
 def test_what_the_source_imports_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"].values()
-    declared = {re.split(r"[^\w.-]", line)[0] for line in sum(extras, project["dependencies"])}
+    declared = {normal(re.split(r"[^\w.-]", line)[0]) for line in sum(extras, project["dependencies"])}
     homes = importlib.metadata.packages_distributions()
     foreign = {name for name in imported(ROOT / "src") if name not in {*sys.stdlib_module_names, "limpet"}}
 
-    assert {name for name in foreign if not declared & {home.lower() for home in homes.get(name, [])}} == set()
+    assert {name for name in foreign if not declared & {normal(home) for home in homes.get(name, [])}} == set()
 
 
 # --- ./dev ---------------------------------------------------------------------------------------------------------
