@@ -1,0 +1,290 @@
+"""The runtime `memory`: bash and a file system inside this process (bashkit), for tests and where no program is needed.
+
+Every command gets an interpreter of its own, so that neither directory nor variables of one reach the next; what they share is
+the virtual file systems under /mnt/data, /home/agent and /tmp. No host program runs and no host file is in reach. bashkit knows
+no processes: a command ends when its background jobs have ended.
+"""
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+from bashkit import Bash, ExecResult, ExecutionProfile, FileSystem
+
+from limpet.core.command import Aborted, Argv, Command, Exited, Outcome, Script, Stream, TimedOut
+from limpet.core.errors import BootFailed, OfferMissing, SandboxClosed, SandboxGone, WorkingDirectoryMissing
+from limpet.core.ports import Files, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
+from limpet.runtimes.process import SpooledProcess
+from limpet.runtimes.refusals import refuse_impossible, refuse_missing_offers
+from limpet.runtimes.virtualfiles import VirtualFiles
+
+NAME = "memory"
+OFFERS = frozenset({Offer.ARGV, Offer.STREAMING, Offer.CONCURRENT, Offer.ISOLATION})
+DATA = "/mnt/data"
+HOME = "/home/agent"
+_SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# Commands are bounded by their timeout, not by counts.
+_NO_COUNT = 1 << 62
+
+
+class MemoryProcess(SpooledProcess):
+    """core.ports.Process without processes. `run` carries it; cancelling its scope stops the interpreter."""
+
+    def __init__(self, sandbox: "MemorySandbox", exec_id: str, bash: Bash, command: Command) -> None:
+        super().__init__(exec_id, sandbox.forget)
+        self._bash = bash
+        self._text = text_of(command)
+        self._timeout = command.timeout
+        self._scope = anyio.CancelScope()
+        self._aborted = False
+
+    async def run(self) -> None:
+        with self._scope:
+            self.finish(await self._interpret())
+        if self._aborted:
+            self.finish(Aborted())
+        self._spool.end()
+
+    async def write(self, data: bytes) -> None:
+        raise OfferMissing(NAME, Offer.STDIN.value)
+
+    async def close_stdin(self) -> None:
+        return  # standard input is empty and has ended from the start
+
+    async def resize(self, columns: int, rows: int) -> None:
+        raise OfferMissing(NAME, Offer.PTY.value)
+
+    async def signal(self, number: int) -> None:
+        raise OfferMissing(NAME, Offer.SIGNALS.value)
+
+    async def abort(self) -> None:
+        if not self.has_ended:
+            self._aborted = True
+            self._scope.cancel()
+        await self.wait()
+
+    async def _interpret(self) -> Outcome:
+        result: ExecResult | None = None
+        with anyio.move_on_after(self._timeout):
+            result = await self._bash.execute(self._text, stdout=self._sink("stdout"), stderr=self._sink("stderr"))
+        if result is None:
+            return TimedOut()
+        if result.error is None:
+            return Exited(result.exit_code)
+        # bashkit's own sentence (a syntax error, a limit) reaches no sink; bash's code for a syntax error is 2.
+        await self._spool.append("stderr", f"bash: {result.error}\n".encode())
+        return Exited(2 if result.error.startswith("parse error") else result.exit_code)
+
+    def _sink(self, stream: Stream) -> Callable[[bytes], Awaitable[None]]:
+        return partial(self._spool.append, stream)
+
+
+class MemorySandbox:
+    """core.ports.Sandbox. Its runtime runs `serve` in a task."""
+
+    def __init__(self, ref: SandboxRef, *, env: Mapping[str, str]) -> None:
+        self._ref = ref
+        self._env = env
+        self._systems = {root: empty_file_system() for root in (DATA, HOME, "/tmp")}
+        self._files = VirtualFiles(self._systems)
+        self._processes: dict[str, MemoryProcess] = {}
+        self._tasks: TaskGroup | None = None
+        self._closed = False
+        self._serves = anyio.Event()
+        self._ends = anyio.Event()
+        self._served = anyio.Event()
+
+    @property
+    def ref(self) -> SandboxRef:
+        return self._ref
+
+    @property
+    def boot_id(self) -> str:
+        return self._ref.boot_id
+
+    @property
+    def files(self) -> Files:
+        self._require_open()
+        return self._files
+
+    async def serving(self) -> None:
+        """Returns once `serve` takes commands."""
+        await self._serves.wait()
+
+    async def serve(self) -> None:
+        """Be there until `destroy`."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                self._serves.set()
+                await self._ends.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            for process in self._processes.values():
+                process.leave(SandboxGone("it was ended."))
+            self._served.set()
+
+    async def start(self, command: Command, exec_id: str) -> Process:
+        self._require_open()
+        known = self._processes.get(exec_id)
+        if known is not None:
+            return known
+        refuse_impossible(command, OFFERS, NAME)
+        process = MemoryProcess(self, exec_id, self._interpreter(command), command)
+        self._processes[exec_id] = process
+        assert self._tasks is not None
+        self._tasks.start_soon(process.run)
+        return process
+
+    async def find(self, exec_id: str) -> Process | None:
+        self._require_open()
+        return self._processes.get(exec_id)
+
+    async def touch(self) -> None:
+        self._require_open()
+
+    async def snapshot(self) -> bytes:
+        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
+
+    async def restore(self, snapshot: bytes) -> None:
+        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
+
+    async def release(self) -> None:
+        await self.destroy()  # it lives in this process only
+
+    async def destroy(self) -> None:
+        self._closed = True
+        self._ends.set()
+        with anyio.CancelScope(shield=True):
+            await self._served.wait()
+
+    def forget(self, exec_id: str) -> None:
+        self._processes.pop(exec_id, None)
+
+    def _interpreter(self, command: Command) -> Bash:
+        """A fresh bash in the command's directory, over the sandbox's files. Raises WorkingDirectoryMissing."""
+        cwd = working_directory(command.cwd)
+        env = {"HOME": HOME, "LIMPET_DATA": DATA, "LANG": "C.UTF-8", "TERM": "dumb", **self._env, **command.env}
+        bash = Bash(
+            username="agent",
+            hostname="limpet",
+            cwd=cwd,
+            env=env,
+            max_commands=_NO_COUNT,
+            max_loop_iterations=_NO_COUNT,
+            profile=ExecutionProfile.Interactive,  # the others cut output off
+        )
+        for root, system in self._systems.items():
+            bash.mount(root, system)
+        if not bash.exists(cwd) or bash.stat(cwd)["file_type"] != "directory":
+            raise WorkingDirectoryMissing(command.cwd or DATA)
+        return bash
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise SandboxClosed
+
+
+class MemoryRuntime:
+    """core.ports.Runtime. Its sandboxes, files included, are gone when it closes."""
+
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self._tasks: TaskGroup | None = None
+        self._living: dict[str, MemorySandbox] = {}
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    @property
+    def offers(self) -> frozenset[Offer]:
+        return OFFERS
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for sandbox in list(self._living.values()):
+            await sandbox.destroy()
+        await self._stack.aclose()
+
+    async def probe(self) -> Probe:
+        result = await Bash().execute("echo works")
+        if result.stdout != "works\n":
+            return Probe(works=False, detail=f"bashkit did not run a first command: {result.error or result.stderr}")
+        return Probe(
+            works=True,
+            detail="bash is interpreted in this process, over files in memory.",
+            notes=(
+                "No programs but bashkit's own run: no python3, no compilers, no package managers.",
+                "Files are gone with the sandbox; one file may have 10 MB.",
+                "Nothing outlives its command: background jobs are waited for.",
+            ),
+        )
+
+    async def create(self, spec: SandboxSpec) -> Sandbox:
+        self._refuse(spec)
+        ref = SandboxRef(runtime=NAME, name=spec.name, boot_id=secrets.token_hex(16))
+        sandbox = MemorySandbox(ref, env=dict(spec.env))
+        assert self._tasks is not None
+        self._living[spec.name] = sandbox
+        self._tasks.start_soon(self._keep, sandbox)
+        await sandbox.serving()
+        return sandbox
+
+    async def attach(self, ref: SandboxRef) -> Sandbox:
+        sandbox = self._living.get(ref.name)
+        if sandbox is None or sandbox.boot_id != ref.boot_id:
+            raise SandboxGone("a sandbox in memory ends with the process that created it.")
+        return sandbox
+
+    async def sweep(self, living: frozenset[str]) -> list[str]:
+        return []  # nothing of it lies outside this process
+
+    def _refuse(self, spec: SandboxSpec) -> None:
+        refuse_missing_offers(spec, OFFERS, NAME)
+        for wanted, given in (
+            ("a directory of the host", spec.directory),
+            ("an image", spec.image),
+            ("read-only directories", spec.read_only),
+        ):
+            if given:
+                raise OfferMissing(NAME, wanted)
+        if not _SHAPE_OF_NAMES.fullmatch(spec.name):
+            raise BootFailed(f"{spec.name!r} cannot be its name. Use 1 to 64 letters, digits, _ and -.")
+        if spec.name in self._living:
+            raise BootFailed(f"a sandbox named {spec.name} is living. Choose another name, or end that one.")
+
+    async def _keep(self, sandbox: MemorySandbox) -> None:
+        try:
+            await sandbox.serve()
+        finally:
+            del self._living[sandbox.ref.name]
+
+
+def empty_file_system() -> FileSystem:
+    """A virtual file system with nothing in it; bashkit's own begins with a few directories."""
+    system = FileSystem()
+    for entry in system.read_dir("/"):
+        system.remove(f"/{entry['name']}", recursive=True)
+    return system
+
+
+def working_directory(cwd: str | None) -> str:
+    return cwd if cwd and cwd.startswith("/") else f"{DATA}/{cwd}" if cwd else DATA
+
+
+def text_of(command: Command) -> str:
+    """A command as a script. Every word of an argv is quoted, so that none is a keyword, an alias or an assignment."""
+    match command.what:
+        case Script(text):
+            return text
+        case Argv(args):
+            return " ".join("'" + word.replace("'", "'\\''") + "'" for word in args)

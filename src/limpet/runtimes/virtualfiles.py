@@ -1,0 +1,180 @@
+"""The files of a sandbox that lives in memory: bashkit's virtual file systems behind `core.ports.Files`.
+
+bashkit reports every failure as a RuntimeError with a sentence; so what is asked for is looked at first, and only the rest is
+translated. Nothing here blocks: all of it is memory.
+"""
+
+import posixpath
+import secrets
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bashkit import FileSystem
+
+from limpet.core.errors import (
+    FileError,
+    FileForbidden,
+    FileMissing,
+    FileTooLarge,
+    NotADirectory,
+    NotAFile,
+    PathOutside,
+    SandboxFull,
+)
+from limpet.core.ports import FileKind, FileStat
+
+WORKING_DIRECTORY = "/mnt/data"
+PIECE = 1 << 20
+_KINDS: dict[str, FileKind] = {"file": "file", "directory": "directory", "symlink": "link"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A path as asked for, absolute in the sandbox, and inside one virtual file system (`inner` begins with a slash)."""
+
+    asked: str
+    path: str
+    system: FileSystem
+    inner: str
+
+    @property
+    def name(self) -> str:
+        return posixpath.basename(self.inner)
+
+    @property
+    def parent(self) -> str:
+        return posixpath.dirname(self.inner)
+
+
+class VirtualFiles:
+    """`core.ports.Files` over virtual file systems: `roots` maps absolute sandbox paths to them."""
+
+    def __init__(self, roots: Mapping[str, FileSystem]) -> None:
+        self._roots = dict(roots)
+
+    async def read(self, path: str, *, start: int = 0, length: int | None = None, limit: int | None = None) -> bytes:
+        place = self._place(path)
+        data = self._content(place)[start:]
+        data = data if length is None else data[:length]
+        if limit is not None and len(data) > limit:
+            raise FileTooLarge(path, len(data), limit)
+        return data
+
+    async def stream(self, path: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        data = await self.read(path, start=start, length=length)
+        for offset in range(0, len(data), PIECE):
+            yield data[offset : offset + PIECE]
+
+    async def write(self, path: str, data: bytes | AsyncIterator[bytes], *, mode: int = 0o644) -> FileStat:
+        content = data if isinstance(data, bytes) else b"".join([piece async for piece in data])
+        place = self._place(path)
+        self._refuse_links(place, itself=True)
+        if self._kind(place, place.inner) == "directory":
+            raise NotAFile(path, "directory")
+        unfinished = posixpath.join(place.parent, f".limpet-{secrets.token_hex(8)}.part")
+        try:
+            place.system.mkdir(place.parent, recursive=True)
+            place.system.write_file(unfinished, content)
+            place.system.chmod(unfinished, mode & 0o7777)
+            place.system.rename(unfinished, place.inner)
+        except RuntimeError as error:
+            if place.system.exists(unfinished):
+                place.system.remove(unfinished)
+            raise _translated(place, error) from error
+        return self._described(place, place.inner)
+
+    async def list(self, path: str = WORKING_DIRECTORY, *, recursive: bool = False) -> list[FileStat]:
+        place = self._place(path)
+        self._refuse_links(place, itself=True)
+        if self._require(place) != "directory":
+            raise NotADirectory(path)
+        return sorted(self._below(place, place.inner, recursive), key=lambda found: found.path)
+
+    async def stat(self, path: str) -> FileStat:
+        place = self._place(path)
+        self._refuse_links(place, itself=False)
+        self._require(place)
+        return self._described(place, place.inner)
+
+    async def delete(self, path: str) -> None:
+        place = self._place(path)
+        self._refuse_links(place, itself=False)
+        if place.inner == "/":
+            raise FileForbidden(path)
+        self._require(place)
+        try:
+            place.system.remove(place.inner, recursive=True)
+        except RuntimeError as error:
+            raise _translated(place, error) from error
+
+    def _place(self, asked: str) -> _Place:
+        if "\0" in asked:
+            raise FileError(asked, "A path cannot hold a NUL byte.")
+        path = posixpath.normpath(posixpath.join(WORKING_DIRECTORY, asked))
+        path = path[1:] if path.startswith("//") else path
+        for root in sorted(self._roots, key=len, reverse=True):
+            if path == root or path.startswith(f"{root}/"):
+                return _Place(asked=asked, path=path, system=self._roots[root], inner=path[len(root) :] or "/")
+        raise PathOutside(asked, sorted(self._roots))
+
+    def _refuse_links(self, place: _Place, *, itself: bool) -> None:
+        """A link on the way, or with `itself` the last part, raises PathOutside; a file on the way NotADirectory."""
+        parts = [part for part in place.inner.split("/") if part]
+        for count in range(1, len(parts) + 1):
+            last = count == len(parts)
+            kind = self._kind(place, "/" + "/".join(parts[:count]))
+            if kind == "link" and (itself or not last):
+                raise PathOutside(place.asked, sorted(self._roots))
+            if kind not in (None, "directory") and not last:
+                raise NotADirectory(place.asked)
+
+    def _require(self, place: _Place) -> FileKind:
+        kind = self._kind(place, place.inner)
+        if kind is None:
+            raise FileMissing(place.asked)
+        return kind
+
+    def _kind(self, place: _Place, inner: str) -> FileKind | None:
+        if not place.system.exists(inner):
+            return None
+        return _KINDS.get(place.system.stat(inner)["file_type"], "other")
+
+    def _content(self, place: _Place) -> bytes:
+        self._refuse_links(place, itself=True)
+        kind = self._require(place)
+        if kind != "file":
+            raise NotAFile(place.asked, kind)
+        try:
+            return place.system.read_file(place.inner)
+        except RuntimeError as error:
+            raise _translated(place, error) from error
+
+    def _below(self, place: _Place, inner: str, recursive: bool) -> Iterator[FileStat]:
+        for entry in place.system.read_dir(inner):
+            found = self._described(place, posixpath.join(inner, entry["name"]))
+            yield found
+            if recursive and found.kind == "directory":
+                yield from self._below(place, posixpath.join(inner, entry["name"]), recursive)
+
+    def _described(self, place: _Place, inner: str) -> FileStat:
+        facts: dict[str, Any] = place.system.stat(inner)
+        root = place.path if place.inner == "/" else place.path[: -len(place.inner)]
+        modified = round(facts["modified"] * 1e9)
+        return FileStat(
+            path=root if inner == "/" else root + inner,
+            kind=_KINDS.get(facts["file_type"], "other"),
+            size=facts["size"],
+            modified=modified,
+            mode=facts["mode"] & 0o7777,
+            changed=modified,
+        )
+
+
+def _translated(place: _Place, error: RuntimeError) -> Exception:
+    text = str(error).removeprefix("io error: ")
+    if "too large" in text or "limit" in text:
+        return SandboxFull(f"There is no room in memory to write {place.asked}: {text}. Write less, or delete files.")
+    if "not a directory" in text:
+        return NotADirectory(place.asked)
+    return FileError(place.asked, f"{place.asked} cannot be used: {text}.")
