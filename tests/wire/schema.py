@@ -95,8 +95,8 @@ def check_container(value: object) -> None:
 
 
 def check_container_list(value: object) -> None:
-    """A page of containers."""
-    _check("ContainerListResource", value)
+    """A page of containers. An empty page may have null for `first_id` and `last_id`, which the schema forgets."""
+    _check("ContainerListResource", _named_page(value))
 
 
 def check_container_file(value: object) -> None:
@@ -105,8 +105,8 @@ def check_container_file(value: object) -> None:
 
 
 def check_container_file_list(value: object) -> None:
-    """A page of container files."""
-    _check("ContainerFileListResource", value)
+    """A page of container files; the empty one as for containers."""
+    _check("ContainerFileListResource", _named_page(value))
 
 
 def check_deleted(value: object, kind: str) -> None:
@@ -178,6 +178,12 @@ def problems_of(name: str, value: object) -> list[str]:
     """What keeps `value` from being a `name` of OpenAI's document, one line each; empty when nothing does."""
     lines = (_line(error) for error in _validator(name).iter_errors(value))
     return list(dict.fromkeys(lines))
+
+
+def _named_page(value: object) -> object:
+    if not isinstance(value, dict) or value.get("data") != []:
+        return value
+    return {**value, **{key: "" for key in ("first_id", "last_id") if key in value and value[key] is None}}
 
 
 def _check(name: str, value: object) -> None:

@@ -129,6 +129,10 @@ def test_many_problems_are_counted_and_the_first_dozen_shown() -> None:
             check_container_list,
             {"object": "list", "data": [CONTAINER], "first_id": "cntr_1", "last_id": "cntr_1", "has_more": False},
         ),
+        (
+            check_container_list,
+            {"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False},
+        ),
         (check_container_file, FILE),
         (check_error, {"error": {"message": "no", "type": "invalid_request_error", "param": None, "code": None}}),
         (
@@ -160,6 +164,11 @@ def test_a_good_value_passes(check: Callable[[object], None], value: Mapping[str
             "output[0]: type 'shell' is none of",
         ),
         (check_container, {**CONTAINER, "memory_limit": "512m"}, "memory_limit: '512m' is not one of"),
+        (
+            check_container_list,
+            {"object": "list", "data": [CONTAINER], "first_id": None, "last_id": "cntr_1", "has_more": False},
+            "first_id: None is not of type 'string'",
+        ),
         (check_container_file, {**FILE, "bytes": "3"}, "bytes: '3' is not of type 'integer'"),
         (check_error, {"error": {"message": "no", "type": "x", "param": None}}, "error: 'code' is a required property"),
         (check_create_container, {}, "'name' is a required property"),

@@ -177,11 +177,11 @@ HADRIAN_WEAKNESSES = (
         says="Containers, live boxes, files and bytes are bounded for each tenant, with the numbers in the error.",
     ),
     Promise(
-        id="hadrian-every-box-belongs-to-a-row-that-expires",
+        id="hadrian-every-box-expires",
         owed_by="A1",
         faults=("24.23",),
         decided="container of a response",
-        says="There is no box without a container row, `store: false` included, so that every box ends.",
+        says="No box is out of reach of the idle expiry, that of an unstored response included.",
     ),
     Promise(
         id="hadrian-output-is-seen-while-it-comes",

@@ -59,7 +59,7 @@ NOT_YET_PROVED: frozenset[str] = frozenset(
         "hadrian-delete-answers-with-the-deleted-object",
         "hadrian-delete-removes-files-at-once",
         "hadrian-errors-have-openais-envelope",
-        "hadrian-every-box-belongs-to-a-row-that-expires",
+        "hadrian-every-box-expires",
         "hadrian-ids-have-their-prefixes",
         "hadrian-infrastructure-failure-is-told-to-the-model",
         "hadrian-item-keeps-more-than-the-model-sees",
