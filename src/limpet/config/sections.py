@@ -87,8 +87,14 @@ class Shell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Containers:
+    """Where the gateway is root each container gets a uid of its own, from `first_user_id` on."""
+
     default_idle_ttl_secs: Positive = 1200
     max_idle_ttl_secs: Positive = 60 * 24 * 3600
+    max_files_per_exec: Positive = 64
+    max_bytes_per_file: Positive = 25 * MIB
+    first_user_id: Annotated[int, Between(1000, 4_000_000_000)] = 2_000_000_000
+    user_ids: Annotated[int, Between(1, 100_000_000)] = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
