@@ -8,13 +8,14 @@ LimpetError
 │   ├── BootFailed  SandboxGone  SandboxClosed  SandboxFull
 │   └── CommandRefused             WorkingDirectoryMissing  BadEnvironmentName  BadCommand
 ├── FileError                      FileMissing  NotAFile  NotADirectory  FileForbidden  PathOutside  FileTooLarge
-├── StoreError                     DatabaseUnusable  StoreFailed
+├── StoreError                     DatabaseUnusable  HomeUnusable  StoreFailed
 ├── UpstreamError                  UpstreamRefused  UpstreamBroken
 └── RequestError                   what a client of the gateway did wrong; carries its place in OpenAI's error shape
     └── RequestInvalid  NotFound  RequestTooLarge  Conflict  Forbidden
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class LimpetError(Exception):
@@ -174,6 +175,16 @@ class DatabaseUnusable(StoreError):
 
     def __init__(self, url: str, reason: str, remedy: str) -> None:
         super().__init__(f"The database {url} cannot be used: {reason} {remedy}".rstrip())
+        self.reason = reason
+        self.remedy = remedy
+
+
+class HomeUnusable(StoreError):
+    """LIMPET_HOME cannot be used: read-only, full, not a directory, or another gateway holds it."""
+
+    def __init__(self, path: Path, reason: str, remedy: str) -> None:
+        super().__init__(f"The home directory {path} cannot be used: {reason} {remedy}".rstrip())
+        self.path = path
         self.reason = reason
         self.remedy = remedy
 

@@ -1,0 +1,143 @@
+"""The containers that there are and were. A row stays when its container has ended."""
+
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, Unpack
+
+from sqlalchemy import ColumnElement, func, insert, select, update
+
+from limpet.core.clock import MICROSECONDS
+from limpet.core.errors import StoreFailed
+from limpet.store.database import Database
+from limpet.store.records import Order, Page, columns_of, read_page, record_of
+from limpet.store.tables import containers, counters
+
+USERS = {"tenant": "default", "name": "user_id"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContainerRecord:
+    """One container. `status` is running, expired or deleted; times in microseconds UTC; `idle_ttl` in seconds; `ref` and
+    `boot_id` are its sandbox's; `user_id` the host user its commands run as; `number` is 0 until it is stored."""
+
+    id: str
+    tenant: str
+    number: int = 0
+    name: str
+    status: str
+    created_at: int
+    last_active_at: int
+    ended_at: int | None = None
+    idle_ttl: int
+    memory_limit: str | None = None
+    spec: dict[str, Any]
+    ref: dict[str, Any] | None = None
+    boot_id: str | None = None
+    user_id: int | None = None
+    source_response_id: str | None = None
+
+
+class ContainerChanges(TypedDict, total=False):
+    """What may change while a container lives."""
+
+    name: str
+    status: str
+    last_active_at: int
+    ended_at: int | None
+    idle_ttl: int
+    memory_limit: str | None
+    spec: dict[str, Any]
+    ref: dict[str, Any] | None
+    boot_id: str | None
+    user_id: int | None
+    source_response_id: str | None
+
+
+class Containers:
+    """The table of containers. Each call is one transaction, committed when it returns; StoreFailed where it cannot be."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def insert(self, record: ContainerRecord) -> ContainerRecord:
+        """Store a new one; comes back with its number."""
+        async with self._db.writing() as connection:
+            query = insert(containers).values(columns_of(record)).returning(containers.c.number)
+            number = (await connection.execute(query)).scalar_one()
+        return replace(record, number=number)
+
+    async def get(self, tenant: str, id: str) -> ContainerRecord | None:
+        """In whatever status it is."""
+        found = await self._all(containers.c.id == id, containers.c.tenant == tenant)
+        return found[0] if found else None
+
+    async def get_any(self, id: str) -> ContainerRecord | None:
+        """The same, whoever owns it: not for what a client asks."""
+        found = await self._all(containers.c.id == id)
+        return found[0] if found else None
+
+    async def update(self, id: str, **changed: Unpack[ContainerChanges]) -> bool:
+        """Change some fields; False if there is no such container."""
+        async with self._db.writing() as connection:
+            query = update(containers).where(containers.c.id == id).values(**changed)
+            return (await connection.execute(query)).rowcount > 0
+
+    async def touch(self, id: str, at: int) -> None:
+        """It was used at that time. Never moves its last activity back."""
+        later = containers.c.last_active_at < at
+        async with self._db.writing() as connection:
+            await connection.execute(update(containers).where(containers.c.id == id, later).values(last_active_at=at))
+
+    async def idle(self, now: int) -> list[ContainerRecord]:
+        """The running ones that nobody used for longer than their idle time, oldest first."""
+        ends_at = containers.c.last_active_at + containers.c.idle_ttl * MICROSECONDS
+        return await self._all(containers.c.status == "running", ends_at < now)
+
+    async def running(self) -> list[ContainerRecord]:
+        """All that are running, of every tenant, oldest first."""
+        return await self._all(containers.c.status == "running")
+
+    async def next_user_id(self, first: int, count: int) -> int:
+        """A host user from `first` on that was never given out. Raises StoreFailed when all `count` of them were."""
+        series = [counters.c[key] == value for key, value in USERS.items()]
+        ours = containers.c.user_id.between(first, first + count - 1)
+        async with self._db.writing() as connection:
+            last = (await connection.execute(select(counters.c.value).where(*series))).scalar_one_or_none()
+            # The range may have been configured anew since, down or up: what is in use within it counts too.
+            in_use = (await connection.execute(select(func.max(containers.c.user_id)).where(ours))).scalar_one()
+            given = [user for user in (last, in_use) if user is not None and first <= user < first + count]
+            user = max(given, default=first - 1) + 1
+            if user >= first + count:
+                raise StoreFailed(
+                    f"All {count} users from {first} on were given to containers. Configure a larger range."
+                )
+            if last is None:
+                await connection.execute(insert(counters).values(**USERS, value=user))
+            else:
+                await connection.execute(update(counters).where(*series).values(value=user))
+        return user
+
+    async def _all(self, *where: ColumnElement[bool]) -> list[ContainerRecord]:
+        query = select(containers).where(*where).order_by(containers.c.number)
+        async with self._db.reading() as connection:
+            return [record_of(ContainerRecord, row) for row in await connection.execute(query)]
+
+    async def list(
+        self, tenant: str, *, limit: int, after: str | None = None, order: Order = "desc", name: str | None = None
+    ) -> Page[ContainerRecord]:
+        """Those of a tenant that are not deleted, by age. `after` may have been deleted since; an id that the tenant never had
+        raises RequestInvalid."""
+        mine = containers.c.tenant == tenant
+        where = [mine, containers.c.status != "deleted"]
+        if name is not None:
+            where.append(containers.c.name == name)
+        async with self._db.reading() as connection:
+            return await read_page(
+                connection,
+                containers,
+                *where,
+                kind=ContainerRecord,
+                limit=limit,
+                after=after,
+                order=order,
+                cursor_in=mine,
+            )

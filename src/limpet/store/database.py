@@ -1,0 +1,128 @@
+"""The database: opened, checked and brought up to date before anybody uses it, and refused in one sentence where it cannot be.
+
+On SQLite one writer works at a time. `writing` waits in line for its turn, so that the journal's stream of commits and a single
+row never starve each other; reading waits for nobody (WAL).
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from anyio import to_thread
+from sqlalchemy import Connection, event
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+
+from limpet.core.errors import StoreFailed
+from limpet.store.schema import prepare
+from limpet.store.sqlite import PRAGMAS, Place, locate, why
+
+READERS = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatabaseSettings:
+    """`url`: `sqlite:///path` (relative to the working directory; an absolute path has four slashes, or `sqlite:/path`),
+    `sqlite::memory:` for tests, or empty for `limpet.db` in the home directory."""
+
+    url: str = ""
+
+
+class Database:
+    """One open database. `async with` opens, checks and migrates it, or raises DatabaseUnusable and leaves it as it was."""
+
+    def __init__(self, settings: DatabaseSettings, *, home: Path) -> None:
+        self._settings = settings
+        self._home = home
+        self._turn = anyio.Lock()
+        self._place: Place | None = None
+        self._keeper: Any = None
+        self._engine: AsyncEngine | None = None
+
+    async def __aenter__(self) -> Self:
+        place = locate(self._settings.url, home=self._home)
+        self._keeper = await to_thread.run_sync(prepare, place)
+        self._place = place
+        self._engine = _engine(place)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            if self._engine is not None:
+                await self._engine.dispose()
+            if self._keeper is not None:
+                await to_thread.run_sync(self._keeper.close)
+        self._engine = self._keeper = None
+
+    @property
+    def engine(self) -> AsyncEngine:
+        assert self._engine is not None, "the database is not open"
+        return self._engine
+
+    @property
+    def place(self) -> Place:
+        """Where the data lies, for the journal's own connection."""
+        assert self._place is not None, "the database is not open"
+        return self._place
+
+    @property
+    def turn(self) -> anyio.Lock:
+        """Who holds it may write; given in the order of asking."""
+        return self._turn
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A connection that sees one state of the data. For short use: hold it over no wait for anything else."""
+        async with _failures_translated(), self.engine.connect() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        """One transaction, committed when the block ends and undone when it raises. Once it began it is not cancelled."""
+        async with self._turn:
+            with anyio.CancelScope(shield=True):
+                async with _failures_translated(), self.engine.connect() as connection:
+                    await connection.execution_options(limpet_writes=True)
+                    async with connection.begin():
+                        yield connection
+
+
+@asynccontextmanager
+async def _failures_translated() -> AsyncIterator[None]:
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise StoreFailed(why(getattr(error, "orig", None) or error)) from error
+
+
+def _engine(place: Place) -> AsyncEngine:
+    engine = create_async_engine(
+        place.engine_url,
+        poolclass=AsyncAdaptedQueuePool,
+        pool_size=READERS,
+        max_overflow=0,
+        # The driver opens no transactions of its own; `_begin` does, so that a writer never has to upgrade a read lock.
+        connect_args={"isolation_level": None},
+    )
+    event.listen(engine.sync_engine, "connect", _connected)
+    event.listen(engine.sync_engine, "begin", _begin)
+    return engine
+
+
+def _connected(connection: Any, record: object) -> None:
+    cursor = connection.cursor()
+    for pragma in PRAGMAS:
+        cursor.execute(pragma)
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("limpet_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

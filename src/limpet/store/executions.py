@@ -1,0 +1,63 @@
+"""Which commands were meant to start, where, and how they ended. Written before a command starts, so that after a crash nobody
+starts it twice."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, insert, select, update
+
+from limpet.store.database import Database
+from limpet.store.records import columns_of, record_of
+from limpet.store.tables import executions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Execution:
+    """One command. `exec_id` is ours (response, step, call, command) and `boot_id` the boot of the sandbox that it is meant for;
+    times in microseconds UTC; `outcome` is None until it is known how it ended."""
+
+    exec_id: str
+    tenant: str
+    response_id: str
+    container_id: str
+    boot_id: str
+    step: int
+    call_id: str
+    command_index: int
+    started_at: int
+    outcome: dict[str, Any] | None = None
+    finished_at: int | None = None
+
+
+class Executions:
+    """The table of executions. Each call is one transaction, committed when it returns; StoreFailed where it cannot be."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def intend(self, execution: Execution) -> None:
+        """Write down that it is about to start. StoreFailed, and nothing may be started, if that is not on disk or the id was
+        written down before."""
+        async with self._db.writing() as connection:
+            await connection.execute(insert(executions).values(columns_of(execution)))
+
+    async def finish(self, exec_id: str, outcome: dict[str, Any], at: int) -> bool:
+        """How it ended, and when. The first word holds: False, and nothing changed, if it has one or is not there."""
+        where = (executions.c.exec_id == exec_id, executions.c.finished_at.is_(None))
+        query = update(executions).where(*where).values(outcome=outcome, finished_at=at)
+        async with self._db.writing() as connection:
+            return (await connection.execute(query)).rowcount > 0
+
+    async def of_response(self, response_id: str) -> list[Execution]:
+        """All of a response, in the order of their intents."""
+        return await self._all(executions.c.response_id == response_id)
+
+    async def unfinished_in(self, container_id: str) -> list[Execution]:
+        """Those in a container of which nobody knows the end, in the order of their intents."""
+        return await self._all(executions.c.container_id == container_id, executions.c.finished_at.is_(None))
+
+    async def _all(self, *where: ColumnElement[bool]) -> list[Execution]:
+        columns = [column for column in executions.c if column.name != "number"]
+        query = select(*columns).where(*where).order_by(executions.c.number)
+        async with self._db.reading() as connection:
+            return [record_of(Execution, row) for row in await connection.execute(query)]

@@ -1,0 +1,107 @@
+"""What is known of the files in containers. Their bytes are in the boxes, not here."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from sqlalchemy import ColumnElement, delete, insert, select, update
+
+from limpet.store.database import Database
+from limpet.store.records import Order, Page, columns_of, read_page, record_of
+from limpet.store.tables import container_files as files
+
+# Fewer than any dialect allows in one statement.
+AT_ONCE = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContainerFileRecord:
+    """One file of a container. `bytes` is its size; `source` user or assistant; `created_at` in microseconds UTC; `modified`,
+    `identity` and `changed` as in `core.ports.FileStat` (nanoseconds); `too_large` says that it is listed and not kept;
+    `response_id` is the response that wrote it; `number` is 0 until it is stored."""
+
+    id: str
+    tenant: str
+    number: int = 0
+    container_id: str
+    path: str
+    bytes: int
+    sha256: str
+    content_type: str | None = None
+    source: str
+    created_at: int
+    modified: int
+    identity: int = 0
+    changed: int = 0
+    too_large: bool = False
+    response_id: str | None = None
+
+
+class ContainerFiles:
+    """The table of container files. Each call is one transaction, committed when it returns; StoreFailed where it cannot be."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def upsert(self, record: ContainerFileRecord) -> ContainerFileRecord:
+        """Store it as the file at its path, and give back what is stored now: a path that was there keeps its id, its number and
+        the time of its creation; the rest is the record's."""
+        where = (files.c.container_id == record.container_id, files.c.path == record.path)
+        query = select(files.c.id, files.c.number, files.c.created_at).where(*where)
+        async with self._db.writing() as connection:
+            before = (await connection.execute(query)).one_or_none()
+            if before is not None:
+                kept = replace(record, id=before.id, number=before.number, created_at=before.created_at)
+                await connection.execute(update(files).where(files.c.id == kept.id).values(columns_of(kept)))
+                return kept
+            added = insert(files).values(columns_of(record)).returning(files.c.number)
+            return replace(record, number=(await connection.execute(added)).scalar_one())
+
+    async def get(self, tenant: str, container_id: str, file_id: str) -> ContainerFileRecord | None:
+        where = (files.c.id == file_id, files.c.container_id == container_id, files.c.tenant == tenant)
+        async with self._db.reading() as connection:
+            row = (await connection.execute(select(files).where(*where))).one_or_none()
+        return None if row is None else record_of(ContainerFileRecord, row)
+
+    async def of_container(self, container_id: str) -> list[ContainerFileRecord]:
+        """All of them, in the order in which they were first seen."""
+        query = select(files).where(files.c.container_id == container_id).order_by(files.c.number)
+        async with self._db.reading() as connection:
+            return [record_of(ContainerFileRecord, row) for row in await connection.execute(query)]
+
+    async def delete(self, container_id: str, file_id: str) -> bool:
+        """False if there is no such file."""
+        return await self._delete(files.c.container_id == container_id, files.c.id == file_id) > 0
+
+    async def delete_paths(self, container_id: str, paths: Collection[str]) -> int:
+        """Remove those of these paths that are known; how many there were."""
+        wanted = list(paths)
+        gone = 0
+        for start in range(0, len(wanted), AT_ONCE):
+            some = files.c.path.in_(wanted[start : start + AT_ONCE])
+            gone += await self._delete(files.c.container_id == container_id, some)
+        return gone
+
+    async def clear(self, container_id: str) -> int:
+        """Remove all of a container; how many there were."""
+        return await self._delete(files.c.container_id == container_id)
+
+    async def _delete(self, *where: ColumnElement[bool]) -> int:
+        async with self._db.writing() as connection:
+            return (await connection.execute(delete(files).where(*where))).rowcount
+
+    async def list(
+        self, tenant: str, container_id: str, *, limit: int, after: str | None = None, order: Order = "desc"
+    ) -> Page[ContainerFileRecord]:
+        """A page in the order in which they were first seen. An `after` that is not among them raises RequestInvalid."""
+        these = (files.c.container_id == container_id) & (files.c.tenant == tenant)
+        async with self._db.reading() as connection:
+            return await read_page(
+                connection,
+                files,
+                these,
+                kind=ContainerFileRecord,
+                limit=limit,
+                after=after,
+                order=order,
+                cursor_in=these,
+            )

@@ -1,0 +1,92 @@
+"""The home directory: made ready, and held by one gateway at a time."""
+
+import errno
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from limpet.core.errors import HomeUnusable
+
+# Others may pass through, not look: boxes run as users of their own, each in a directory of its own.
+HOME_MODE = 0o711
+SUBDIRECTORIES = {"run": 0o700, "boxes": 0o711}
+# Large enough that a disk with nothing left refuses it.
+SAMPLE = b"\0" * 8192
+
+
+def prepare_home(path: Path) -> None:
+    """Make the directory and what belongs in it, with their modes, and try whether it can be written. HomeUnusable says why not."""
+    try:
+        for directory, mode in ((path, HOME_MODE), *((path / name, mode) for name, mode in SUBDIRECTORIES.items())):
+            directory.mkdir(parents=True, exist_ok=True)
+            if directory.stat().st_mode & 0o7777 != mode:
+                directory.chmod(mode)
+        _write_something(path)
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _write_something(path: Path) -> None:
+    with tempfile.TemporaryFile(dir=path, buffering=0) as file:
+        if file.write(SAMPLE) != len(SAMPLE):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(file.fileno())
+
+
+class HomeLock:
+    """One gateway per home. Held from `async with` to its end, or to the end of the process however that comes; HomeUnusable, with
+    the holder's process id, when another one has it."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._descriptor: int | None = None
+
+    async def __aenter__(self) -> Self:
+        path = self._home / "lock"
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unusable(self._home, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            reason = f"The process {holder} uses it; {path} is locked."
+            raise HomeUnusable(self._home, reason, "Stop that one, or set LIMPET_HOME to another directory.") from error
+        except OSError as error:
+            os.close(descriptor)
+            raise _unusable(self._home, error) from error
+        self._descriptor = descriptor
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # The file stays: whoever removed it could take it from under the next holder.
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _unusable(path: Path, error: OSError) -> HomeUnusable:
+    where = error.filename if isinstance(error.filename, str) else str(path)
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
+            reason, remedy = "Its disk is full.", "Make room on it, or set LIMPET_HOME to another disk."
+        case errno.EROFS:
+            reason, remedy = (
+                "It lies on a read-only file system.",
+                "Set LIMPET_HOME to a directory that can be written.",
+            )
+        case errno.ENOTDIR | errno.EEXIST:
+            reason, remedy = f"{where} is a file, not a directory.", "Move it away, or set LIMPET_HOME to a directory."
+        case _:
+            reason = f"{where}: {error.strerror}."
+            remedy = "Make it writable for this user, or set LIMPET_HOME to a directory that is."
+    return HomeUnusable(path, reason, remedy)

@@ -1,0 +1,224 @@
+"""The journal: each event of each response, numbered, on disk before anybody sees it, and then live to whoever follows.
+
+One writer commits for all open logs. When it is idle it commits at once; what arrives meanwhile is the next batch, so that there
+is no timer and no wait that is not the disk's. Readers are woken, they never poll.
+"""
+
+import sqlite3
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio import to_thread
+from sqlalchemy import delete
+
+from limpet.core.errors import StoreFailed
+from limpet.store.database import Database
+from limpet.store.entries import Entry, Row, insert_rows, read_entries, row_of
+from limpet.store.log import Log
+from limpet.store.sqlite import connect, why
+from limpet.store.tables import journal
+
+# Where `append` begins to wait. Together they also bound how long one batch keeps other writers waiting.
+UNCOMMITTED_ENTRIES = 1000
+UNCOMMITTED_BYTES = 4 * 1024 * 1024
+
+# Of the driver, for what it cannot put on disk, and for a value that fits in no column.
+FAILURES = (sqlite3.Error, ValueError, OverflowError)
+
+Batch = list[tuple[Log, Sequence[Entry]]]
+
+
+class Journal:
+    """All journals of one database. `async with` starts its writer; its end commits what was appended and closes open logs."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._logs: dict[str, Log] = {}
+        self._pending: deque[tuple[Log, Sequence[Entry]]] = deque()
+        self._entries = 0
+        self._bytes = 0
+        self._work = anyio.Event()
+        self._room = anyio.Event()
+        self._ending = False
+        self._thread = anyio.CapacityLimiter(1)
+        self._connection: sqlite3.Connection | None = None
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._connection = await to_thread.run_sync(connect, self._db.place)
+        except sqlite3.Error as error:
+            raise StoreFailed(why(error)) from error
+        tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        tasks.start_soon(self._write_batches)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending = True
+        self._work.set()
+        try:
+            await self._stack.aclose()
+        finally:
+            for log in list(self._logs.values()):
+                log.end()
+            self._logs.clear()
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def begin(self, response_id: str, *, tenant: str, stored: bool) -> Log:
+        """Open a new log. A stored one needs its response's row to be there; the other kind is kept in memory, until `forget`."""
+        return self._open(response_id, tenant=tenant, stored=stored, next_seq=0)
+
+    def resume(self, response_id: str, *, tenant: str, next_seq: int) -> Log:
+        """Go on with a stored one, whose last entry is number `next_seq - 1`."""
+        return self._open(response_id, tenant=tenant, stored=True, next_seq=next_seq)
+
+    def is_open(self, response_id: str) -> bool:
+        """Whether a log of that response takes entries in this process."""
+        log = self._logs.get(response_id)
+        return log is not None and not log.closed
+
+    async def read(self, response_id: str, *, after: int = -1) -> AsyncIterator[Entry]:
+        """The committed entries behind number `after`, oldest first, read in pages."""
+        log = self._logs.get(response_id)
+        after = max(after, -1)
+        while page := await self._committed(response_id, log, after):
+            for entry in page:
+                yield entry
+            after = page[-1].seq
+
+    async def tail(self, response_id: str, *, after: int = -1) -> AsyncIterator[Entry]:
+        """The same, then each entry once it is committed, until the log is closed; ends at once behind the stored ones if none is
+        open here. StoreFailed, behind the committed ones, if the store failed for this log."""
+        async for batch in self.tail_batches(response_id, after=after):
+            for entry in batch:
+                yield entry
+
+    async def tail_batches(self, response_id: str, *, after: int = -1) -> AsyncIterator[list[Entry]]:
+        """`tail`, in the pieces in which it comes: never empty ones."""
+        log = self._logs.get(response_id)
+        after = max(after, -1)
+        while True:
+            batch = await self._committed(response_id, log, after)
+            if batch:
+                after = batch[-1].seq
+                yield batch
+                continue
+            if log is None or log.deleted:
+                return
+            log.raise_failure()
+            if log.closed:
+                return
+            await log.changed()
+
+    async def forget(self, response_id: str) -> None:
+        """Drop what is in memory and on disk. An open log ends: its tails end, and more entries are refused with StoreFailed."""
+        log = self._logs.pop(response_id, None)
+        if log is not None:
+            log.delete()
+            self._drop_pending(log)
+        if log is None or log.stored:
+            async with self._db.writing() as connection:
+                await connection.execute(delete(journal).where(journal.c.response_id == response_id))
+
+    async def _committed(self, response_id: str, log: Log | None, after: int) -> list[Entry]:
+        """The next of them behind `after`, from memory or else a page from disk. When it returns none from memory, nothing was
+        awaited since it looked, so that the caller misses no wake."""
+        live = log.live(after) if log is not None else None
+        if live is not None:
+            return live
+        page = await read_entries(self._db, response_id, after=after)
+        return page if page or log is None else log.remembered()
+
+    def _open(self, response_id: str, *, tenant: str, stored: bool, next_seq: int) -> Log:
+        if response_id in self._logs:
+            raise ValueError(f"the journal of {response_id} is open already")
+        log = Log(
+            response_id,
+            tenant=tenant,
+            stored=stored,
+            next_seq=next_seq,
+            take_over=self._take_over,
+            released=self._released,
+        )
+        self._logs[response_id] = log
+        return log
+
+    def _released(self, log: Log) -> None:
+        if log.stored and self._logs.get(log.response_id) is log:
+            del self._logs[log.response_id]
+
+    async def _take_over(self, log: Log, entries: Sequence[Entry]) -> None:
+        if not log.stored:
+            log.accept(entries)
+            log.publish(entries)
+            return
+        while self._entries >= UNCOMMITTED_ENTRIES or self._bytes >= UNCOMMITTED_BYTES:
+            await self._room.wait()
+        log.accept(entries)
+        self._pending.append((log, entries))
+        self._count(entries, 1)
+        self._work.set()
+
+    async def _write_batches(self) -> None:
+        # Not cancelled: what was taken over is committed, and the writer ends by itself when the journal does.
+        with anyio.CancelScope(shield=True):
+            while self._pending or not self._ending:
+                if not self._pending:
+                    self._work = anyio.Event()
+                    await self._work.wait()
+                    continue
+                async with self._db.turn:
+                    batch = list(self._pending)
+                    self._pending.clear()
+                    failed = await to_thread.run_sync(self._commit, batch, limiter=self._thread)
+                self._publish(batch, failed)
+
+    def _commit(self, batch: Batch) -> dict[Log, str]:
+        """Put it on disk; which logs failed, and why. In the writer's thread."""
+        try:
+            self._insert(batch)
+        except FAILURES as error:
+            logs = list(dict.fromkeys(log for log, _ in batch))
+            if len(logs) == 1:
+                return {logs[0]: why(error)}
+        else:
+            return {}
+        # One log must not take the others down with it: each in a transaction of its own.
+        failed: dict[Log, str] = {}
+        for log in logs:
+            failed |= self._commit([piece for piece in batch if piece[0] is log])
+        return failed
+
+    def _insert(self, batch: Batch) -> None:
+        assert self._connection is not None, "the journal is not open"
+        rows: list[Row] = [row_of(log.response_id, log.tenant, entry) for log, entries in batch for entry in entries]
+        insert_rows(self._connection, rows)
+
+    def _publish(self, batch: Batch, failed: dict[Log, str]) -> None:
+        for log, entries in batch:
+            self._count(entries, -1)
+            if log not in failed:
+                log.publish(entries)
+        for log, reason in failed.items():
+            log.fail(reason)
+            self._drop_pending(log)
+        self._room.set()
+        self._room = anyio.Event()
+
+    def _drop_pending(self, log: Log) -> None:
+        for _, entries in (dropped := [piece for piece in self._pending if piece[0] is log]):
+            self._count(entries, -1)
+        if dropped:
+            self._pending = deque(piece for piece in self._pending if piece[0] is not log)
+
+    def _count(self, entries: Sequence[Entry], sign: int) -> None:
+        self._entries += sign * len(entries)
+        self._bytes += sign * sum(len(entry.data) for entry in entries)

@@ -1,0 +1,145 @@
+"""The tables, for every dialect. Binding: later work adds columns and tables, and never changes what one of these means.
+
+Each table has `tenant`. Times are microseconds since 1970 UTC. `number` grows with each row, is never given out again and is
+what lists page by. A change here needs a step in `migrations/versions`; a test compares the two.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from limpet.store.columns import Json, Number, Path, Unsigned
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+responses = Table(
+    "responses",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("container_id", Text),
+    Column("previous_response_id", Text),
+    Column("background", Boolean(create_constraint=False), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("completed_at", BigInteger),
+    Column("owner", Text, nullable=False),
+    Column("request", Json, nullable=False),
+    Column("input", Json, nullable=False),
+    Column("usage", Json),
+    Column("error", Json),
+    Index(None, "status"),
+    sqlite_autoincrement=True,
+)
+
+# One row per event. `data` is the event's JSON object in its stored form; `raw_offset` is the raw position of `stream` up to
+# which the emitted text is complete, set only where a decoder and a redactor may start afresh.
+journal = Table(
+    "journal",
+    metadata,
+    Column("response_id", Text, ForeignKey("responses.id", ondelete="CASCADE"), primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("tenant", Text, nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("exec_id", Text),
+    Column("stream", Text),
+    Column("raw_offset", BigInteger),
+)
+
+# A command is written down here before it starts. Runs that are not stored have no row in `responses`, hence no reference.
+executions = Table(
+    "executions",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("exec_id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("response_id", Text, nullable=False),
+    Column("container_id", Text, nullable=False),
+    Column("boot_id", Text, nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("call_id", Text, nullable=False),
+    Column("command_index", Integer, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("outcome", Json),
+    Column("finished_at", BigInteger),
+    Index(None, "response_id"),
+    Index(None, "container_id", "finished_at"),
+    sqlite_autoincrement=True,
+)
+
+containers = Table(
+    "containers",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("last_active_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger),
+    Column("idle_ttl", BigInteger, nullable=False),
+    Column("memory_limit", Text),
+    Column("spec", Json, nullable=False),
+    Column("ref", Json),
+    Column("boot_id", Text),
+    Column("user_id", BigInteger),
+    Column("source_response_id", Text),
+    Index(None, "tenant", "number"),
+    Index(None, "status"),
+    Index(None, "user_id"),
+    sqlite_autoincrement=True,
+)
+
+container_files = Table(
+    "container_files",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("container_id", Text, ForeignKey("containers.id", ondelete="CASCADE"), nullable=False),
+    Column("path", Path, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("content_type", Text),
+    Column("source", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("modified", BigInteger, nullable=False),
+    Column("identity", Unsigned, nullable=False),
+    Column("changed", BigInteger, nullable=False),
+    Column("too_large", Boolean(create_constraint=False), nullable=False),
+    Column("response_id", Text),
+    UniqueConstraint("container_id", "path"),
+    sqlite_autoincrement=True,
+)
+
+# The last value given out of each series that is not a row's own number, such as the users of boxes.
+counters = Table(
+    "counters",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
