@@ -1,0 +1,1 @@
+"""May it run, what may be seen. Decides over values; does no I/O."""

@@ -1,0 +1,1 @@
+"""The agent loop: from a request to its events. No HTTP in here."""

@@ -1,0 +1,21 @@
+"""What a model is told of the shell that it may call. Pure."""
+
+
+def shell_description(*, is_local: bool, seconds: int, characters: int, has_network: bool, data: str) -> str:
+    """`seconds` is the limit of one command, `characters` what it gets back of its output, `data` the working directory."""
+    if is_local:
+        return (
+            "Runs shell commands on the user's own machine and gives back stdout, stderr and exit code of each. "
+            "Assume a POSIX shell and nothing else installed."
+        )
+    network = "The network can be reached." if has_network else "There is no network: nothing can be downloaded."
+    return (
+        "Runs commands with bash in a Linux container of your own and gives back stdout, stderr and exit code of each. "
+        f"The working directory is {data}. Files, and processes that you start in the background, stay from call to call and "
+        "from turn to turn; the working directory, variables and functions do not: each command is a fresh shell that starts in "
+        f"{data}. Files that you write below {data} can be downloaded by the user. "
+        f"A command is stopped after {seconds} seconds; run what takes longer in the background, with its output in a file. "
+        f"You see at most {characters} characters of a command's output, its head and tail: write long output to a file under "
+        f"{data} and look into that with grep, head or tail. There is no terminal and no standard input: use flags that avoid prompts. "
+        f"{network}"
+    )

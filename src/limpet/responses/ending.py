@@ -1,0 +1,38 @@
+"""What a response's end makes of what was not finished, and how a failure reads on the wire. Pure."""
+
+from typing import Any
+
+from limpet.core.errors import LimpetError, UpstreamError, UpstreamRefused
+
+Json = dict[str, Any]
+
+
+def closed_item(item: Json) -> Json:
+    """An item that broke off, as it is shown: `incomplete`, with what there was."""
+    closed = {**item, "status": "incomplete"}
+    if item.get("type") == "shell_call_output":
+        closed["output"] = [_closed_entry(entry) for entry in item.get("output", [])]
+    return closed
+
+
+def _closed_entry(entry: Json) -> Json:
+    whole = {"stdout": "", "stderr": "", **entry}
+    if "outcome" not in whole:
+        whole["outcome"] = {"type": "exit", "exit_code": 125}
+    return whole
+
+
+def error_of(problem: BaseException) -> Json:
+    """The `error` of a failed response. Its codes are a closed set in strict clients."""
+    match problem:
+        case UpstreamRefused(status=429):
+            return {"code": "rate_limit_exceeded", "message": problem.message}
+        case UpstreamRefused(status=400 | 404 | 422):
+            return {"code": "invalid_prompt", "message": problem.message}
+        case UpstreamError() | LimpetError():
+            return {"code": "server_error", "message": problem.message}
+        case _:
+            return {
+                "code": "server_error",
+                "message": "The gateway failed in a way that it did not foresee; its log says more.",
+            }
