@@ -169,7 +169,7 @@ def test_only_wiring_loads_by_name() -> None:
 def test_the_agent_stays_within_python_3_9() -> None:
     text = '"""Runs inside the box."""\n\nmatch 1:\n    case _:\n        pass\n'
 
-    assert "invalid-syntax" in lint("src/limpet/runtimes/bubblewrap/agent.py", text)
+    assert "invalid-syntax" in lint("src/limpet/runtimes/bubblewrap/inside/agent.py", text)
     assert "invalid-syntax" not in lint("src/limpet/runtimes/bubblewrap/box.py", text)
 
 
