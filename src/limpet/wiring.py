@@ -22,6 +22,8 @@ RUNTIMES: Mapping[str, str] = {
 }
 # Known names whose runtimes are not built yet; to choose one is an error, never a silent substitute.
 RUNTIMES_TO_COME = ("client_passthrough", "cloudflare", "docker", "microsandbox", "opensandbox", "passthrough_openai")
+# Those that keep things of their own on the host; their constructors are told where.
+_KEEP_THINGS = frozenset({"bubblewrap"})
 
 
 def load(target: str) -> Any:
@@ -30,8 +32,12 @@ def load(target: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def load_runtime(name: str, *, where: str = "runtime", key: str = "type", **settings: Any) -> Runtime:
+def load_runtime(
+    name: str, *, where: str = "runtime", key: str = "type", home: Path | None = None, **settings: Any
+) -> Runtime:
     """A runtime by its name, not yet opened; `settings` go to its constructor. Nothing starts before its `async with`.
+
+    `home` is where it keeps its own things, if it keeps any (None: the default).
 
     Raises ConfigInvalid for a name that is unknown or not built yet, naming those that are; `where` and `key` say where the
     name came from.
@@ -39,6 +45,8 @@ def load_runtime(name: str, *, where: str = "runtime", key: str = "type", **sett
     if name not in RUNTIMES:
         problem = "is not built yet" if name in RUNTIMES_TO_COME else "is not a runtime"
         raise ConfigInvalid(where, key, f"{name!r} {problem}; choose one of: {', '.join(sorted(RUNTIMES))}.")
+    if name in _KEEP_THINGS:
+        settings["home"] = home or default_home()
     return cast(Runtime, load(RUNTIMES[name])(**settings))
 
 
@@ -86,7 +94,7 @@ async def open_workspace(
             yield workspace
         return
     async with (
-        load_runtime(runtime, home=home or default_home()) as opened,
+        load_runtime(runtime, home=home) as opened,
         open_in(opened, name, opening) as workspace,
     ):
         yield workspace

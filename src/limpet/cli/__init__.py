@@ -1,0 +1,135 @@
+"""The command line: its commands, their options, and how an error looks to the person in front of it.
+
+What a command does is in the file of its name, loaded when it is called: `limpet --help` costs nothing else.
+"""
+
+import os
+import sys
+import traceback
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from limpet.core.errors import ConfigInvalid, LimpetError
+
+FAILED, MISUSED, INTERRUPTED, BOX_FAILED = 1, 2, 130, 125
+
+app = typer.Typer(
+    name="limpet",
+    help="A shell for any language model that stays and that is safe.",
+    no_args_is_help=True,
+    add_completion=False,
+    # Rich's help costs 200 ms, and its tracebacks show the values of variables.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """The program. Exits 0, with the command's own code, 1 where something failed, 2 where it was called wrongly."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    except Exception as error:  # noqa: BLE001 - the last border: a person gets a sentence, never a traceback
+        if os.environ.get("LIMPET_DEBUG"):
+            traceback.print_exc()
+        code, sentence = explained(error)
+        print(f"limpet: {sentence}", file=sys.stderr)
+        raise SystemExit(code) from None
+
+
+def explained(error: BaseException) -> tuple[int, str]:
+    """The exit code and the sentence for an error; a group speaks through its first member."""
+    match error:
+        case BaseExceptionGroup():
+            return explained(error.exceptions[0])
+        case ConfigInvalid():
+            return MISUSED, error.message
+        case LimpetError():
+            return FAILED, error.message
+        case OSError():
+            return FAILED, f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+        case _:
+            detail = f"{type(error).__name__}: {error}".rstrip(": ")
+            return FAILED, f"This is a fault of limpet: {detail}. LIMPET_DEBUG=1 shows where."
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"limpet {version('limpet')}")
+        raise typer.Exit
+
+
+@app.callback()
+def limpet(
+    shows_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+UnsafeLocal = Annotated[
+    bool, typer.Option("--unsafe-local", help="Allow the runtime local: commands run on this host, unprotected.")
+]
+
+
+@app.command("serve")
+def serve_command(
+    config: Annotated[Path | None, typer.Option(help="Settings; without it ./limpet.toml, if there is one.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = None,
+    unsafe_local: UnsafeLocal = False,
+    stop_boxes: Annotated[bool, typer.Option("--stop-boxes", help="End the boxes when the gateway stops.")] = False,
+) -> None:
+    """Serve the gateway."""
+    from limpet.cli.serve import serve
+
+    serve(config, host=host, port=port, unsafe_local=unsafe_local, stop_boxes=stop_boxes)
+
+
+@app.command("ask")
+def ask_command(
+    prompt: Annotated[str, typer.Argument(help="What to ask; - reads it from standard input.")],
+    model: Annotated[str, typer.Option(help="The model; limpet/script runs the shell blocks of the prompt.")] = (
+        "limpet/script"
+    ),
+    container: Annotated[str | None, typer.Option(help="Run commands in this container.")] = None,
+    previous: Annotated[str | None, typer.Option(help="Go on from this response.")] = None,
+    url: Annotated[str, typer.Option(envvar="LIMPET_URL", help="Where the gateway is.")] = "http://127.0.0.1:8420",
+) -> None:
+    """Ask a model with a shell, through the gateway. Exits with the code of the last command."""
+    from limpet.cli.ask import Question, ask
+
+    question = Question(prompt=prompt, model=model, container=container, previous=previous)
+    raise typer.Exit(ask(question, url=url))
+
+
+@app.command("run", context_settings={"allow_interspersed_args": False})
+def run_command(
+    command: Annotated[list[str], typer.Argument(metavar="CMD", help="One word is a script, several a program.")],
+    runtime: Annotated[str, typer.Option(help="bubblewrap, local or memory.")] = "bubblewrap",
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds until it is killed (exit code 124).")
+    ] = None,
+    unsafe_local: UnsafeLocal = False,
+) -> None:
+    """Run one command in a fresh box. Exits with its code."""
+    from limpet.cli.run import run
+
+    raise typer.Exit(run(command, runtime=runtime, timeout=timeout, unsafe_local=unsafe_local))
+
+
+@app.command("check")
+def check_command(
+    runtimes: Annotated[list[str] | None, typer.Argument(help="Which runtimes; all by default.")] = None,
+    suite: Annotated[bool, typer.Option("--suite", help="Also ask each runtime every promise of the port.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+) -> None:
+    """Show what works on this host, why not, and how to mend it."""
+    from limpet.cli.check import check
+
+    raise typer.Exit(check(runtimes or [], suite=suite, as_json=as_json))

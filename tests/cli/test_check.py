@@ -1,0 +1,30 @@
+import json
+
+from tests.cli.conftest import Limpet
+
+
+def test_a_runtime_that_works_ends_with_0_and_says_how(limpet: Limpet) -> None:
+    done = limpet("check", "local")
+    assert done.returncode == 0
+    assert done.stdout.startswith("local  works: ")
+    assert "not built yet: client_passthrough, cloudflare, docker" in done.stdout
+
+
+def test_json_holds_every_finding(limpet: Limpet) -> None:
+    done = limpet("check", "--json", "local")
+    found = json.loads(done.stdout)
+    assert [each["name"] for each in found["runtimes"]] == ["local"]
+    assert set(found["runtimes"][0]) >= {"name", "works", "detail", "remedy", "notes"}
+    assert "docker" in found["not_built"]
+
+
+def test_a_runtime_that_nobody_knows_is_refused(limpet: Limpet) -> None:
+    done = limpet("check", "nonsense")
+    assert (done.returncode, "choose one of" in done.stderr) == (2, True)
+
+
+def test_without_bubblewrap_the_chosen_runtime_does_not_work_and_the_remedy_is_shown(limpet: Limpet) -> None:
+    done = limpet("check", PATH="/nonexistent")
+    assert done.returncode == 1
+    assert "bubblewrap  does not work, chosen: " in done.stdout
+    assert "to mend it: " in done.stdout
