@@ -1,0 +1,202 @@
+"""The box of each container: found again or booted when it is first needed, one at a time, and ended with all that it held.
+
+Decides nothing about time and owners; whoever calls has looked at the row.
+"""
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from limpet.containers.container import BoxSettings, ShellLimits, read_ref, sandbox_spec, stored_ref
+from limpet.core.clock import Clock
+from limpet.core.errors import SandboxClosed, SandboxGone
+from limpet.core.ports import Files, Offer, Runtime, Sandbox
+from limpet.runtimes.beneath import remove_tree
+from limpet.runtimes.hostfiles import HostFiles
+from limpet.store.containers import ContainerRecord, Containers
+from limpet.store.files import ContainerFileRecord
+
+ENDING = 10.0  # seconds for taking back a box that must not stay
+ROOTS = {"/mnt/data": "data", "/home/agent": "home"}
+
+
+@dataclass(slots=True, eq=False)
+class Box:
+    """One container's box as this process knows it.
+
+    `gate` is held while it boots or ends; `shelf` (after `gate`, never before it) while its files are compared with the rows, and
+    while it ends; `turn` by a lease, where the runtime runs one command at a time. `known` are the files' rows once they were
+    read. `spoken_at` is monotonic.
+    """
+
+    gate: anyio.Lock = field(default_factory=anyio.Lock)
+    shelf: anyio.Lock = field(default_factory=anyio.Lock)
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
+    sandbox: Sandbox | None = None
+    leases: int = 0
+    known: dict[str, ContainerFileRecord] | None = None
+    spoken_at: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entered:
+    """A box that answers. `lost_before`: there was another one before it, which is gone with its processes."""
+
+    sandbox: Sandbox
+    lost_before: bool = False
+
+
+class Boxes:
+    """All boxes of one home directory. The runtime is open, and closes after this."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        containers: Containers,
+        *,
+        home: Path,
+        box: BoxSettings,
+        limits: ShellLimits,
+        clock: Clock,
+    ) -> None:
+        self.runtime = runtime
+        self._containers = containers
+        self._directory = home / "boxes"
+        self._settings = box
+        self._limits = limits
+        self._clock = clock
+        self._boxes: dict[str, Box] = {}
+
+    def of(self, container_id: str) -> Box:
+        """What this process knows of that container's box; the same object until the container ends."""
+        return self._boxes.setdefault(container_id, Box())
+
+    def held(self) -> frozenset[str]:
+        """The containers that somebody leases now."""
+        return frozenset(key for key, box in self._boxes.items() if box.leases > 0)
+
+    def files(self, record: ContainerRecord) -> Files:
+        """Its files: through the box where one is entered, else as they lie in its directory."""
+        sandbox = self.of(record.id).sandbox
+        if sandbox is not None:
+            try:
+                return sandbox.files
+            except (SandboxGone, SandboxClosed):
+                pass  # what it wrote is still in its directory
+        directory = self._directory_of(record.id)
+        return HostFiles({path: directory / name for path, name in ROOTS.items()}, record.user_id)
+
+    async def enter(self, record: ContainerRecord) -> Entered:
+        """The box of a running container, booted if there is none that answers. Its row says which before this returns.
+
+        Call with `gate` held and the row read under it. Raises BootFailed, OfferMissing, RuntimeUnavailable.
+        """
+        sandbox = await self.find(record)
+        if sandbox is not None:
+            return Entered(sandbox=sandbox)
+        return Entered(sandbox=await self._boot(record), lost_before=record.boot_id is not None)
+
+    async def find(self, record: ContainerRecord) -> Sandbox | None:
+        """Its box if it has one that answers, entered now if it was booted by an earlier process. Call with `gate` held."""
+        box = self.of(record.id)
+        if box.sandbox is None:
+            box.sandbox = await self._attach(record)
+        if box.sandbox is None:
+            return None
+        try:
+            await box.sandbox.touch()
+        except (SandboxGone, SandboxClosed):
+            # Whatever of it may still be there must not run beside the next one.
+            await box.sandbox.destroy()
+            box.sandbox = None
+        box.spoken_at = self._clock.monotonic()
+        return box.sandbox
+
+    async def end(self, record: ContainerRecord) -> None:
+        """End its box and remove its directory: nothing of its data is left. Call with `gate` and `shelf` held."""
+        sandbox = self.of(record.id).sandbox or await self._attach(record)
+        if sandbox is not None:
+            await sandbox.destroy()
+        self._boxes.pop(record.id, None)
+        await self._remove(self._directory_of(record.id))
+
+    async def make_directory(self, record: ContainerRecord) -> None:
+        """The place for its files, before it has a box."""
+        await to_thread.run_sync(_make, self._directory_of(record.id), record.user_id)
+
+    async def sweep(self, running: Iterable[ContainerRecord]) -> list[str]:
+        """Clear what no running container owns, box or directory; one sentence each."""
+        living = frozenset(record.id for record in running)
+        cleared = await self.runtime.sweep(living)
+        for directory in await to_thread.run_sync(_entries, self._directory):
+            if directory.name not in living:
+                await self._remove(directory)
+                cleared.append(f"Removed the directory {directory} of a container that has ended.")
+        return cleared
+
+    async def leave(self, *, stop: bool) -> None:
+        """Let go of every box; with `stop` end them."""
+        for box in self._boxes.values():
+            if box.sandbox is not None and stop:
+                await box.sandbox.destroy()
+            elif box.sandbox is not None:
+                await box.sandbox.release()
+
+    async def keep_alive(self, record: ContainerRecord, *, every: float) -> None:
+        """Speak to its box if nobody has for `every` seconds, so that only the row's clock decides when it ends.
+
+        Nothing is said about a box that is gone: whoever enters it next is told.
+        """
+        box = self.of(record.id)
+        if record.ref is not None and self._clock.monotonic() - box.spoken_at >= every:
+            async with box.gate:
+                await self.find(record)
+
+    async def _attach(self, record: ContainerRecord) -> Sandbox | None:
+        offered = Offer.ATTACH in self.runtime.offers
+        if record.ref is None or not offered or record.ref["runtime"] != self.runtime.name:
+            return None
+        try:
+            return await self.runtime.attach(read_ref(record.ref))
+        except SandboxGone:
+            return None
+
+    async def _boot(self, record: ContainerRecord) -> Sandbox:
+        directory = self._directory_of(record.id)
+        spec = sandbox_spec(record, directory, box=self._settings, limits=self._limits, offers=self.runtime.offers)
+        sandbox = await self.runtime.create(spec)
+        try:
+            # Before any command starts: after a crash the row alone says where it ran.
+            await self._containers.update(record.id, ref=stored_ref(sandbox.ref), boot_id=sandbox.boot_id)
+        except BaseException:
+            with anyio.move_on_after(ENDING, shield=True):
+                await sandbox.destroy()
+            raise
+        box = self.of(record.id)
+        box.sandbox = sandbox
+        box.spoken_at = self._clock.monotonic()
+        return sandbox
+
+    def _directory_of(self, container_id: str) -> Path:
+        return self._directory / container_id
+
+    async def _remove(self, directory: Path) -> None:
+        await to_thread.run_sync(remove_tree, directory)
+
+
+def _make(directory: Path, owner: int | None) -> None:
+    directory.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
+    for path in (directory, *(directory / name for name in ROOTS.values())):
+        if not path.is_dir():
+            path.mkdir(mode=0o700)
+            if owner is not None:
+                os.chown(path, owner, owner)
+
+
+def _entries(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir()) if directory.is_dir() else []

@@ -1,0 +1,143 @@
+"""What a container is, when it expires and which box it gets. Pure: asks no clock, touches no box and no database."""
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from limpet.core.clock import MICROSECONDS
+from limpet.core.ports import Lifetime, Limits, Offer, SandboxRef, SandboxSpec, TimeToLive, WhileOwned
+from limpet.store.containers import ContainerRecord
+
+MIB = 1 << 20
+
+# "deleted" rows are kept, but nobody is shown them; nothing comes back from "expired" (contract 1.6).
+CONTAINER_MOVES: dict[str, frozenset[str]] = {
+    "running": frozenset({"expired", "deleted"}),
+    "expired": frozenset({"deleted"}),
+    "deleted": frozenset(),
+}
+
+# A box ends by itself this much later than its container: the gateway expires it, and this is for when there is no gateway.
+SLACK = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSettings:
+    """`[features.containers]`. Times in seconds, sizes in bytes; uids are given out from `first_user_id` on, where the gateway is root."""
+
+    default_idle_ttl_secs: int = 1200
+    max_idle_ttl_secs: int = 5_184_000
+    max_files_per_exec: int = 64
+    max_bytes_per_file: int = 25 * MIB
+    first_user_id: int = 2_000_000_000
+    user_ids: int = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellLimits:
+    """`[features.server_tools.shell_limits]`: what the operator grants at most. Requests can only ask for less (seed 04)."""
+
+    command_timeout_secs: int = 300
+    max_output_chars: int = 8000
+    default_mem_limit_mb: int | None = None
+    max_mem_limit_mb: int | None = None
+    allowed_egress_hosts: tuple[str, ...] = ()
+    allowed_domain_secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxSettings:
+    """The keys of `[features.shell]` that every box gets: a root directory (None: the host's programs), cores, MiB."""
+
+    image: Path | None = None
+    cpus: float = 1.0
+    memory_mb: int = 512
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """What was asked for, inside the operator's limits. `memory` is in bytes, `memory_limit` the text that asked for it;
+    `network_policy` is as asked, without secrets."""
+
+    idle_ttl: int
+    memory: int | None = None
+    memory_limit: str | None = None
+    network_policy: dict[str, Any] = field(default_factory=lambda: {"type": "disabled"})
+
+    def stored(self) -> dict[str, Any]:
+        """As the row's `spec` holds it."""
+        return {"memory": self.memory, "network_policy": self.network_policy}
+
+
+def expires_at(record: ContainerRecord) -> int:
+    """Microseconds: the moment after which it expires unless it is used; for one that ended, the moment when it did."""
+    if record.ended_at is not None:
+        return record.ended_at
+    return record.last_active_at + record.idle_ttl * MICROSECONDS
+
+
+def is_due(record: ContainerRecord, now: int) -> bool:
+    """Whether a running container has been idle for longer than its time to live."""
+    return record.status == "running" and now > expires_at(record)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryPlan:
+    """What a look at the clock leads to: these are held by somebody and stay fresh, those expire."""
+
+    held: tuple[str, ...]
+    expired: tuple[ContainerRecord, ...]
+
+
+def plan_expiry(records: Iterable[ContainerRecord], now: int, busy: Set[str]) -> ExpiryPlan:
+    """Which of these expire now. A container in `busy` (leased, or with a command that runs) is activity and never expires."""
+    return ExpiryPlan(
+        held=tuple(sorted(busy)),
+        expired=tuple(record for record in records if is_due(record, now) and record.id not in busy),
+    )
+
+
+def sandbox_spec(
+    record: ContainerRecord, directory: Path, *, box: BoxSettings, limits: ShellLimits, offers: frozenset[Offer]
+) -> SandboxSpec:
+    """The box of this container. Its memory: as the request narrowed it, else the limits' default, else the box's own.
+
+    A runtime without limits gets none: whoever chose it chose that, and `narrow` refuses requests for a limit there.
+    """
+    bounds = replace(box.limits, memory=_memory(record, box, limits), cpus=box.cpus)
+    return SandboxSpec(
+        name=record.id,
+        lifetime=_lifetime(record, offers),
+        directory=directory,
+        user_id=record.user_id,
+        image=box.image,
+        limits=bounds if Offer.LIMITS in offers else Limits(),
+    )
+
+
+def _lifetime(record: ContainerRecord, offers: frozenset[Offer]) -> Lifetime:
+    return TimeToLive(record.idle_ttl + SLACK) if Offer.ATTACH in offers else WhileOwned()
+
+
+def _memory(record: ContainerRecord, box: BoxSettings, limits: ShellLimits) -> int:
+    asked: int | None = record.spec.get("memory")
+    granted = asked or (limits.default_mem_limit_mb or box.memory_mb) * MIB
+    return granted if limits.max_mem_limit_mb is None else min(granted, limits.max_mem_limit_mb * MIB)
+
+
+def stored_ref(ref: SandboxRef) -> dict[str, Any]:
+    """A reference as the row holds it."""
+    return {
+        "runtime": ref.runtime,
+        "name": ref.name,
+        "boot_id": ref.boot_id,
+        "version": ref.version,
+        "facts": dict(ref.facts),
+    }
+
+
+def read_ref(stored: dict[str, Any]) -> SandboxRef:
+    """The other way round."""
+    return SandboxRef(**stored)

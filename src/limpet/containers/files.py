@@ -1,0 +1,289 @@
+"""The files of containers: what changed is seen, recorded and given out. The bytes stay where they are, in the box's directory.
+
+Never follows a link: every look goes through the sandbox's `Files`.
+"""
+
+import hashlib
+import posixpath
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing
+from typing import Literal
+
+from limpet.containers.boxes import Box, Boxes
+from limpet.containers.changes import compare, content_type, is_known, safe_name
+from limpet.containers.container import ContainerSettings
+from limpet.core.clock import Clock
+from limpet.core.errors import FileError, FileMissing, NotFound, RequestTooLarge, SandboxClosed, SandboxGone
+from limpet.core.ids import CONTAINER_FILE, new_id
+from limpet.core.ports import Files, FileStat
+from limpet.store.containers import ContainerRecord
+from limpet.store.files import ContainerFileRecord, ContainerFiles
+from limpet.store.records import Order, Page
+
+DATA = "/mnt/data"
+Source = Literal["user", "assistant"]
+FindRunning = Callable[[str, str], Awaitable[ContainerRecord]]
+FindReadable = Callable[[str, str], Awaitable[ContainerRecord]]
+
+
+class Shelf:
+    """The files of every container, as clients list and download them.
+
+    `running` and `readable` give a tenant's container or raise what the client is told; `readable` also gives expired ones.
+    """
+
+    def __init__(
+        self,
+        rows: ContainerFiles,
+        boxes: Boxes,
+        *,
+        running: FindRunning,
+        readable: FindReadable,
+        settings: ContainerSettings,
+        clock: Clock,
+    ) -> None:
+        self._rows = rows
+        self._boxes = boxes
+        self._running = running
+        self._readable = readable
+        self._settings = settings
+        self._clock = clock
+
+    async def capture(self, record: ContainerRecord, *, response_id: str | None = None) -> list[ContainerFileRecord]:
+        """Record the files that changed since the last capture and give their rows, by path; forget those that are gone.
+
+        A file is changed when its content is. At most `max_files_per_exec` at once, the next capture takes the others; one over
+        `max_bytes_per_file` is listed as too large, without its hash. An overwritten path keeps its file's id.
+        """
+        box = self._boxes.of(record.id)
+        async with box.shelf:
+            if self._boxes.of(record.id) is not box:
+                return []  # the container ended while this waited
+            files = self._boxes.files(record)
+            known = await self._known(record.id, box)
+            try:
+                found = await _listing(files)
+            except (SandboxGone, SandboxClosed):
+                return []  # the next lease gets a new box, and its first capture sees what is left
+            changes = compare(known, found, most=self._settings.max_files_per_exec)
+            if changes.gone:
+                await self._rows.delete_paths(record.id, changes.gone)
+                for path in changes.gone:
+                    del known[path]
+            changed = []
+            for stat in changes.touched:
+                row = await self._record(record, files, stat, known, response_id=response_id)
+                if row is not None:
+                    changed.append(row)
+            return changed
+
+    async def count_missing(self, record: ContainerRecord) -> int:
+        """How many recorded files are no longer there."""
+        box = self._boxes.of(record.id)
+        async with box.shelf:
+            known = await self._known(record.id, box)
+            found = {stat.path for stat in await _listing(self._boxes.files(record)) if stat.kind == "file"}
+            return len(known.keys() - found)
+
+    async def list(
+        self, tenant: str, container_id: str, *, limit: int = 20, after: str | None = None, order: Order = "desc"
+    ) -> Page[ContainerFileRecord]:
+        """A page of a container's files; those of a running box are looked at first. NotFound."""
+        record = await self._readable(tenant, container_id)
+        if record.status == "running" and self._boxes.of(container_id).sandbox is not None:
+            await self.capture(record)
+        return await self._rows.list(tenant, container_id, limit=limit, after=after, order=order)
+
+    async def get(self, tenant: str, container_id: str, file_id: str) -> ContainerFileRecord:
+        """One file's row, also of an expired container. NotFound."""
+        await self._readable(tenant, container_id)
+        return await self._file(tenant, container_id, file_id)
+
+    async def open_content(
+        self, tenant: str, container_id: str, file_id: str
+    ) -> tuple[ContainerFileRecord, AsyncGenerator[bytes, None]]:
+        """A file's row, as it is now, and its `bytes` bytes in pieces; close the generator if you stop early.
+
+        NotFound, or 400 `container_expired`: an expired container's data is gone.
+        """
+        record = await self._running(tenant, container_id)
+        row = await self._file(tenant, container_id, file_id)
+        files = self._boxes.files(record)
+        row = await self._refresh(record, files, row)
+        pieces = files.stream(row.path, length=row.bytes)
+        try:
+            first = await anext(pieces, b"")
+        except FileError as error:
+            raise _no_file(container_id, file_id) from error
+        return row, _joined(first, pieces)
+
+    async def put(
+        self, tenant: str, container_id: str, name: str, data: AsyncIterator[bytes], *, source: Source = "user"
+    ) -> ContainerFileRecord:
+        """Write a file at /mnt/data/<name>, made safe, whole or not at all; an existing one is replaced and keeps its id.
+
+        413 `file_too_large` over `max_bytes_per_file`; what a directory of that name raises is a FileError.
+        """
+        record = await self._running(tenant, container_id)
+        box = self._boxes.of(container_id)
+        async with box.shelf:
+            if box.sandbox is None:
+                await self._boxes.make_directory(record)
+            counted = _Counted(data, most=self._settings.max_bytes_per_file)
+            stat = await self._boxes.files(record).write(posixpath.join(DATA, safe_name(name)), counted.pieces())
+            known = await self._known(container_id, box)
+            return await self._store(record, stat, known, sha256=counted.sha256, source=source, response_id=None)
+
+    async def delete(self, tenant: str, container_id: str, file_id: str) -> None:
+        """Remove a file from the box and from the list. NotFound."""
+        record = await self._running(tenant, container_id)
+        row = await self._file(tenant, container_id, file_id)
+        box = self._boxes.of(container_id)
+        async with box.shelf:
+            try:
+                await self._boxes.files(record).delete(row.path)
+            except FileMissing:
+                pass  # a command was quicker; the row goes all the same
+            await self._rows.delete(container_id, file_id)
+            (await self._known(container_id, box)).pop(row.path, None)
+
+    async def clear(self, container_id: str) -> None:
+        """Forget all files of a container that is deleted."""
+        await self._rows.clear(container_id)
+
+    async def _known(self, container_id: str, box: Box) -> dict[str, ContainerFileRecord]:
+        if box.known is None:
+            box.known = {row.path: row for row in await self._rows.of_container(container_id)}
+        return box.known
+
+    async def _file(self, tenant: str, container_id: str, file_id: str) -> ContainerFileRecord:
+        row = await self._rows.get(tenant, container_id, file_id)
+        if row is None:
+            raise _no_file(container_id, file_id)
+        return row
+
+    async def _refresh(self, record: ContainerRecord, files: Files, row: ContainerFileRecord) -> ContainerFileRecord:
+        """The row after a look at the file, which a command may have changed since the last capture."""
+        box = self._boxes.of(record.id)
+        async with box.shelf:
+            try:
+                stat = await files.stat(row.path)
+            except FileError as error:
+                raise _no_file(record.id, row.id) from error
+            if stat.kind != "file":
+                raise _no_file(record.id, row.id)
+            if not is_known(row, stat):
+                known = await self._known(record.id, box)
+                await self._record(record, files, stat, known, response_id=row.response_id)
+                row = known.get(row.path, row)
+            return row
+
+    async def _record(
+        self,
+        record: ContainerRecord,
+        files: Files,
+        stat: FileStat,
+        known: dict[str, ContainerFileRecord],
+        *,
+        response_id: str | None,
+    ) -> ContainerFileRecord | None:
+        """Its row if the content is new; None if it is not, or if the file went away or cannot be read."""
+        before = known.get(stat.path)
+        if stat.size > self._settings.max_bytes_per_file:
+            return await self._store(record, stat, known, sha256="", source="assistant", response_id=response_id)
+        try:
+            sha256 = await _hash(files, stat)
+        except FileError:
+            return None
+        if before is not None and before.sha256 == sha256:
+            source: Source = "user" if before.source == "user" else "assistant"
+            await self._store(record, stat, known, sha256=sha256, source=source, response_id=before.response_id)
+            return None
+        return await self._store(record, stat, known, sha256=sha256, source="assistant", response_id=response_id)
+
+    async def _store(
+        self,
+        record: ContainerRecord,
+        stat: FileStat,
+        known: dict[str, ContainerFileRecord],
+        *,
+        sha256: str,
+        source: Source,
+        response_id: str | None,
+    ) -> ContainerFileRecord:
+        row = await self._rows.upsert(
+            ContainerFileRecord(
+                id=new_id(CONTAINER_FILE),
+                tenant=record.tenant,
+                container_id=record.id,
+                path=stat.path,
+                bytes=stat.size,
+                sha256=sha256,
+                content_type=content_type(stat.path),
+                source=source,
+                created_at=self._clock.now(),
+                modified=stat.modified,
+                identity=stat.identity,
+                changed=stat.changed,
+                too_large=not sha256,
+                response_id=response_id,
+            )
+        )
+        known[row.path] = row
+        return row
+
+
+class _Counted:
+    """Passes an upload on while it is hashed, and breaks it off where it grows too large."""
+
+    def __init__(self, data: AsyncIterator[bytes], *, most: int) -> None:
+        self._data = data
+        self._most = most
+        self._hash = hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        size = 0
+        async for piece in self._data:
+            size += len(piece)
+            if size > self._most:
+                raise RequestTooLarge(
+                    f"The file is larger than {self._most} bytes, which is the most that this gateway takes.",
+                    param="file",
+                    code="file_too_large",
+                )
+            self._hash.update(piece)
+            yield piece
+
+
+async def _listing(files: Files) -> list[FileStat]:
+    try:
+        return await files.list(DATA, recursive=True)
+    except FileMissing:
+        return []  # a command removed the directory itself
+
+
+async def _hash(files: Files, stat: FileStat) -> str:
+    digest = hashlib.sha256()
+    async for piece in files.stream(stat.path, length=stat.size):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    async with AsyncExitStack() as stack:
+        if isinstance(rest, AsyncGenerator):
+            await stack.enter_async_context(aclosing(rest))
+        yield first
+        async for piece in rest:
+            yield piece
+
+
+def _no_file(container_id: str, file_id: str) -> NotFound:
+    return NotFound(
+        f"There is no file {file_id} in the container {container_id}. List its files to see those that there are.",
+        code="container_file_not_found",
+    )

@@ -1,0 +1,298 @@
+"""Containers from their creation to their end: leased for use, kept while they are used, expired when they are idle, deleted.
+
+The rows are the truth and survive this process; boxes are found again by them. One gateway per home directory.
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import anyio
+
+from limpet.containers.boxes import Boxes
+from limpet.containers.container import (
+    CONTAINER_MOVES,
+    BoxSettings,
+    ContainerSettings,
+    ContainerSpec,
+    ShellLimits,
+    is_due,
+    plan_expiry,
+)
+from limpet.containers.files import Shelf
+from limpet.containers.narrowing import narrow
+from limpet.core.clock import Clock, SystemClock
+from limpet.core.errors import LimpetError, NotFound, RequestInvalid, StoreError
+from limpet.core.events import move
+from limpet.core.ids import CONTAINER, new_id
+from limpet.core.ports import Offer, Runtime
+from limpet.store.containers import ContainerRecord, Containers
+from limpet.store.database import Database
+from limpet.store.executions import Executions
+from limpet.store.files import ContainerFileRecord, ContainerFiles
+from limpet.store.records import Order, Page
+from limpet.workspace.workspace import Workspace
+
+REAP_EVERY = 5.0  # seconds
+KEEP_ALIVE = 150.0  # seconds of silence after which a box of a running container is spoken to
+CLOSING = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A container in use: while it is held the container does not expire.
+
+    `note` is one sentence that the model should be told, once: the box before this one was lost. `boot_id` tells boxes apart:
+    what was started under another one is gone.
+    """
+
+    record: ContainerRecord
+    workspace: Workspace
+    note: str | None
+    shelf: Shelf
+
+    @property
+    def boot_id(self) -> str:
+        return self.workspace.boot_id
+
+    async def capture(self, response_id: str | None = None) -> list[ContainerFileRecord]:
+        """The files that changed since the last capture, now recorded as written by that response."""
+        return await self.shelf.capture(self.record, response_id=response_id)
+
+
+class ContainerManager:
+    """All containers of one home directory. `async with` opens it; runtime and database are open before and close after.
+
+    Leaving it lets go of the boxes, which live on where the runtime offers that; `stop_boxes` ends them. `files` are the
+    containers' files. `trouble` is what went wrong in the last round of the reaper, None if nothing did.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        db: Database,
+        *,
+        home: Path,
+        settings: ContainerSettings | None = None,
+        limits: ShellLimits | None = None,
+        box: BoxSettings | None = None,
+        clock: Clock | None = None,
+        stop_boxes: bool = False,
+    ) -> None:
+        self._runtime = runtime
+        self._settings = settings or ContainerSettings()
+        self._limits = limits or ShellLimits()
+        self._clock = clock or SystemClock()
+        self._stop_boxes = stop_boxes
+        self._rows = Containers(db)
+        self._executions = Executions(db)
+        self._boxes = Boxes(
+            runtime, self._rows, home=home, box=box or BoxSettings(), limits=self._limits, clock=self._clock
+        )
+        self.files = Shelf(
+            ContainerFiles(db),
+            self._boxes,
+            running=self.require_running,
+            readable=self.get,
+            settings=self._settings,
+            clock=self._clock,
+        )
+        self.trouble: str | None = None
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._boxes.sweep(await self._rows.running())
+        tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        tasks.start_soon(self._reap_for_ever)
+        self._stack.callback(tasks.cancel_scope.cancel)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._stack.aclose()
+        with anyio.move_on_after(CLOSING, shield=True):
+            await self._boxes.leave(stop=self._stop_boxes)
+
+    def narrow(self, fields: Mapping[str, Any], *, place: str = "") -> ContainerSpec:
+        """What these request fields ask for, inside this gateway's limits (see `narrowing.narrow`). RequestInvalid."""
+        return narrow(fields, settings=self._settings, limits=self._limits, offers=self._runtime.offers, place=place)
+
+    async def create(
+        self, tenant: str, *, name: str, spec: ContainerSpec, source_response_id: str | None = None
+    ) -> ContainerRecord:
+        """A new container: its row, without a box. The box boots when it is first leased."""
+        now = self._clock.now()
+        return await self._rows.insert(
+            ContainerRecord(
+                id=new_id(CONTAINER),
+                tenant=tenant,
+                name=name,
+                status="running",
+                created_at=now,
+                last_active_at=now,
+                idle_ttl=spec.idle_ttl,
+                memory_limit=spec.memory_limit,
+                spec=spec.stored(),
+                user_id=await self._next_user_id(),
+                source_response_id=source_response_id,
+            )
+        )
+
+    async def get(self, tenant: str, container_id: str) -> ContainerRecord:
+        """A container, running or expired; asking for a running one keeps it alive. NotFound for all others."""
+        record = await self._rows.get(tenant, container_id)
+        if record is None or record.status == "deleted":
+            raise _no_container(container_id)
+        if record.status != "running":
+            return record
+        if is_due(record, self._clock.now()) and await self._expire(record):
+            return await self._rows.get(tenant, container_id) or record
+        return await self._touch(record)
+
+    async def require_running(self, tenant: str, container_id: str) -> ContainerRecord:
+        """A container that can be used; using it keeps it alive. NotFound; RequestInvalid `container_expired`."""
+        record = await self.get(tenant, container_id)
+        if record.status != "running":
+            raise _expired(container_id)
+        return record
+
+    async def list(
+        self, tenant: str, *, limit: int = 20, after: str | None = None, order: Order = "desc", name: str | None = None
+    ) -> Page[ContainerRecord]:
+        """A page of a tenant's containers, running and expired. Does not keep them alive."""
+        return await self._rows.list(tenant, limit=limit, after=after, order=order, name=name)
+
+    async def delete(self, tenant: str, container_id: str) -> None:
+        """End it with its box, its commands and its files. NotFound, also when it is deleted twice."""
+        record = await self._rows.get(tenant, container_id)
+        if record is None or record.status == "deleted":
+            raise _no_container(container_id)
+        box = self._boxes.of(container_id)
+        async with box.gate, box.shelf:
+            await self._end(container_id, "deleted")
+            await self.files.clear(container_id)
+
+    @asynccontextmanager
+    async def lease(self, tenant: str, container_id: str) -> AsyncIterator[Lease]:
+        """Use a container. Its box is found or booted before the block begins, and the container does not expire within.
+
+        Raises NotFound, RequestInvalid `container_expired`, BootFailed, OfferMissing, RuntimeUnavailable. A box that dies within
+        makes commands end as Lost; the next lease gets a new one on the same files and says so in `note`.
+        """
+        await self.require_running(tenant, container_id)
+        box = self._boxes.of(container_id)
+        box.leases += 1
+        try:
+            async with AsyncExitStack() as stack:
+                if Offer.CONCURRENT not in self._runtime.offers:
+                    await stack.enter_async_context(box.turn)
+                yield await self._enter(tenant, container_id)
+        finally:
+            box.leases -= 1
+            # A failing store is told by whatever writes next; here it would hide how the block ended.
+            with anyio.move_on_after(CLOSING, shield=True), suppress(StoreError):
+                await self._rows.touch(container_id, self._clock.now())
+
+    async def reap_once(self) -> tuple[str, ...]:
+        """One round: what is in use stays fresh, what was idle too long expires with its box and data. Gives the expired ids."""
+        now = self._clock.now()
+        plan = plan_expiry(await self._rows.idle(now), now, self._boxes.held())
+        for container_id in plan.held:
+            await self._rows.touch(container_id, now)
+        expired = [record.id for record in plan.expired if await self._expire(record)]
+        for record in await self._rows.running():
+            await self._boxes.keep_alive(record, every=KEEP_ALIVE)
+        return tuple(expired)
+
+    async def _reap_for_ever(self) -> None:
+        while True:
+            try:
+                await self.reap_once()
+                self.trouble = None
+            except LimpetError as error:
+                # Told by /healthz. The next round asks again: a full disk must not end every running response.
+                self.trouble = error.message
+            await anyio.sleep(REAP_EVERY)
+
+    async def _enter(self, tenant: str, container_id: str) -> Lease:
+        box = self._boxes.of(container_id)
+        async with box.gate:
+            record = await self._rows.get(tenant, container_id)
+            if record is None or record.status == "deleted":
+                raise _no_container(container_id)
+            if record.status != "running":
+                raise _expired(container_id)
+            entered = await self._boxes.enter(record)
+        note = _lost(await self.files.count_missing(record)) if entered.lost_before else None
+        workspace = Workspace(entered.sandbox, clock=self._clock)
+        return Lease(record=record, workspace=workspace, note=note, shelf=self.files)
+
+    async def _expire(self, due: ContainerRecord) -> bool:
+        """End a container that was due a moment ago, unless it is in use after all."""
+        box = self._boxes.of(due.id)
+        async with box.gate, box.shelf:
+            record = await self._rows.get_any(due.id)
+            if record is None or not is_due(record, self._clock.now()) or box.leases > 0:
+                return False
+            if await self._runs_a_command(record):
+                await self._touch(record)
+                return False
+            await self._end(record.id, "expired")
+            return True
+
+    async def _end(self, container_id: str, status: str) -> None:
+        """Make it `status`, then take its box and its data away. Call with its gate and its shelf held."""
+        record = await self._rows.get_any(container_id)
+        if record is None or record.status == "deleted":
+            raise _no_container(container_id)
+        move(CONTAINER_MOVES, record.status, status)
+        # The row first: if this process ends in between, the next one sweeps what has no running row.
+        await self._rows.update(
+            container_id, status=status, ended_at=record.ended_at or self._clock.now(), ref=None, boot_id=None
+        )
+        await self._boxes.end(record)
+
+    async def _runs_a_command(self, record: ContainerRecord) -> bool:
+        """Whether a command that nobody leases it for still runs there: one that was started before this process was."""
+        for execution in await self._executions.unfinished_in(record.id):
+            if execution.boot_id != record.boot_id:
+                continue
+            sandbox = await self._boxes.find(record)
+            process = None if sandbox is None else await sandbox.find(execution.exec_id)
+            if process is None:
+                continue
+            with anyio.move_on_after(0.2) as running:
+                await process.wait()
+            if running.cancelled_caught:
+                return True
+        return False
+
+    async def _touch(self, record: ContainerRecord) -> ContainerRecord:
+        now = self._clock.now()
+        await self._rows.touch(record.id, now)
+        return await self._rows.get_any(record.id) or record
+
+    async def _next_user_id(self) -> int | None:
+        """A host user of its own for the container, where this process may become others and the box is a wall."""
+        if os.geteuid() != 0 or Offer.ISOLATION not in self._runtime.offers:
+            return None
+        return await self._rows.next_user_id(self._settings.first_user_id, self._settings.user_ids)
+
+
+def _no_container(container_id: str) -> NotFound:
+    return NotFound(
+        f"There is no container {container_id}. Create one with POST /v1/containers.", code="container_not_found"
+    )
+
+
+def _expired(container_id: str) -> RequestInvalid:
+    return RequestInvalid(
+        f"The container {container_id} has expired and its data is gone. Create a new one.", code="container_expired"
+    )
+
+
+def _lost(missing: int) -> str:
+    files = f"{missing} of its files are gone" if missing else "its files are kept"
+    return f"The container's box was lost and has been started again: {files}, processes that ran in it are gone."

@@ -1,0 +1,143 @@
+"""What a request asks of a container, checked and held against what the operator allows. Pure; the 400s of these fields end here.
+
+Both `POST /v1/containers` and the shell tool's `container_auto` environment are read here: their fields are the same.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from limpet.containers.container import MIB, ContainerSettings, ContainerSpec, ShellLimits
+from limpet.core.errors import RequestInvalid
+from limpet.core.ports import Offer
+
+MAX_NAME_BYTES = 255
+LEAST_MEMORY = 16 * MIB
+_MEMORY = re.compile(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_NOT_BUILT = {"file_ids": "Files by id", "skills": "Skills"}
+
+
+def narrow(
+    fields: Mapping[str, Any],
+    *,
+    settings: ContainerSettings,
+    limits: ShellLimits,
+    offers: frozenset[Offer],
+    place: str = "",
+) -> ContainerSpec:
+    """The specification that these request fields ask for; absent and null ones take the operator's defaults.
+
+    `place` goes before a field's name in an error's `param`, such as "tools[0].environment". Fields that are not ours are left
+    to whoever reads the rest. Raises RequestInvalid, naming what was asked and what would be allowed.
+    """
+    for field, what in _NOT_BUILT.items():
+        if fields.get(field):
+            raise RequestInvalid(
+                f"{what} are not built yet: leave `{field}` out.",
+                param=_join(place, field),
+                code=f"{field}_unsupported",
+            )
+    asked = fields.get("memory_limit")
+    if asked is not None and Offer.LIMITS not in offers:
+        raise RequestInvalid(
+            "This gateway's runtime cannot limit memory: leave `memory_limit` out.",
+            param=_join(place, "memory_limit"),
+            code="memory_limit_unsupported",
+        )
+    return ContainerSpec(
+        idle_ttl=_idle_ttl(fields.get("expires_after"), settings, _join(place, "expires_after")),
+        memory=None if asked is None else _memory(asked, limits, _join(place, "memory_limit")),
+        memory_limit=None if asked is None else str(asked),
+        network_policy=_network_policy(fields.get("network_policy"), _join(place, "network_policy")),
+    )
+
+
+def checked_name(name: object, *, param: str = "name") -> str:
+    """A container's name: text of 1 to 255 bytes. Raises RequestInvalid."""
+    if not isinstance(name, str) or not name:
+        raise RequestInvalid("`name` is required: give the container a name, as text.", param=param)
+    if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
+        raise RequestInvalid(f"`name` may have {MAX_NAME_BYTES} bytes at most.", param=param, code="name_too_long")
+    if any(ord(letter) < 32 for letter in name):
+        raise RequestInvalid("`name` holds control characters; use letters.", param=param)
+    return name
+
+
+def parse_memory(text: object, *, param: str = "memory_limit") -> int:
+    """Bytes from "1g", "512m", "65536k" or a plain number of bytes; units are powers of 1024. Raises RequestInvalid."""
+    match = _MEMORY.fullmatch(text.strip()) if isinstance(text, str) else None
+    if isinstance(text, int) and not isinstance(text, bool):
+        size = text
+    elif match is not None:
+        size = int(match[1]) * _UNITS[match[2].lower()]
+    else:
+        raise RequestInvalid(
+            f"{text!r} is not an amount of memory. Write it as 1g, 4g or 512m.",
+            param=param,
+            code="invalid_memory_limit",
+        )
+    if size < LEAST_MEMORY:
+        raise RequestInvalid(
+            f"{text} is less memory than a shell needs; ask for {LEAST_MEMORY // MIB}m or more.",
+            param=param,
+            code="invalid_memory_limit",
+        )
+    return size
+
+
+def _memory(asked: object, limits: ShellLimits, param: str) -> int:
+    size = parse_memory(asked, param=param)
+    if limits.max_mem_limit_mb is not None and size > limits.max_mem_limit_mb * MIB:
+        raise RequestInvalid(
+            f"{asked} of memory was asked for; this gateway allows {limits.max_mem_limit_mb}m at most.",
+            param=param,
+            code="memory_limit_exceeds_cap",
+        )
+    return size
+
+
+def _idle_ttl(asked: object, settings: ContainerSettings, param: str) -> int:
+    if asked is None:
+        return settings.default_idle_ttl_secs
+    if not isinstance(asked, Mapping):
+        raise RequestInvalid(_EXPIRES_AFTER, param=param)
+    minutes = asked.get("minutes")
+    if asked.get("anchor", "last_active_at") != "last_active_at":
+        raise RequestInvalid(_EXPIRES_AFTER, param=f"{param}.anchor")
+    if not isinstance(minutes, int) or isinstance(minutes, bool) or minutes < 1:
+        raise RequestInvalid(_EXPIRES_AFTER, param=f"{param}.minutes")
+    if minutes * 60 > settings.max_idle_ttl_secs:
+        raise RequestInvalid(
+            f"{minutes} minutes were asked for; this gateway allows {settings.max_idle_ttl_secs // 60} at most.",
+            param=f"{param}.minutes",
+            code="expires_after_exceeds_cap",
+        )
+    return minutes * 60
+
+
+_EXPIRES_AFTER = 'Write it as {"anchor": "last_active_at", "minutes": 20}, with a whole number of minutes from 1 on.'
+
+
+def _network_policy(asked: object, param: str) -> dict[str, Any]:
+    kind = asked.get("type") if isinstance(asked, Mapping) else asked
+    if kind is None and not isinstance(asked, Mapping):
+        return {"type": "disabled"}
+    match kind:
+        case "disabled":
+            return {"type": "disabled"}
+        case "allowlist":
+            raise RequestInvalid(
+                "This runtime cannot hold a container to a list of domains, so it grants no network at all. "
+                'Use {"type": "disabled"}, or leave `network_policy` out.',
+                param=param,
+                code="network_policy_unsupported",
+            )
+        case _:
+            raise RequestInvalid(
+                'Its `type` is "disabled" or "allowlist".', param=f"{param}.type", code="network_policy_rejected"
+            )
+
+
+def _join(place: str, field: str) -> str:
+    return f"{place}.{field}" if place else field

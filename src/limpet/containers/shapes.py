@@ -1,0 +1,55 @@
+"""Containers and their files as the wire shows them (contract 1.6). Pure."""
+
+import posixpath
+from typing import Any
+
+from limpet.containers.container import expires_at, is_due
+from limpet.core.clock import seconds
+from limpet.store.containers import ContainerRecord
+from limpet.store.files import ContainerFileRecord
+
+
+def container_object(record: ContainerRecord, now: int) -> dict[str, Any]:
+    """The container at the time `now` (microseconds). `expires_at` and `idle_ttl_secs` are extensions (seed 04)."""
+    return {
+        "id": record.id,
+        "object": "container",
+        "name": record.name,
+        "created_at": seconds(record.created_at),
+        "status": "expired" if is_due(record, now) else record.status,
+        "last_active_at": seconds(record.last_active_at),
+        "expires_after": {"anchor": "last_active_at", "minutes": max(1, record.idle_ttl // 60)},
+        "memory_limit": record.memory_limit,
+        "network_policy": record.spec.get("network_policy", {"type": "disabled"}),
+        "expires_at": seconds(expires_at(record)),
+        "idle_ttl_secs": record.idle_ttl,
+    }
+
+
+def deleted_container(container_id: str) -> dict[str, Any]:
+    return {"id": container_id, "object": "container.deleted", "deleted": True}
+
+
+def container_file_object(record: ContainerFileRecord) -> dict[str, Any]:
+    """One file. `filename` and `content_type` are extensions. A path that is not UTF-8 is shown with replacement characters."""
+    path = shown(record.path)
+    return {
+        "id": record.id,
+        "object": "container.file",
+        "container_id": record.container_id,
+        "created_at": seconds(record.created_at),
+        "bytes": record.bytes,
+        "path": path,
+        "source": record.source,
+        "filename": posixpath.basename(path),
+        "content_type": record.content_type,
+    }
+
+
+def deleted_container_file(file_id: str) -> dict[str, Any]:
+    return {"id": file_id, "object": "container.file.deleted", "deleted": True}
+
+
+def shown(path: str) -> str:
+    """A path as text that JSON can carry: bytes that are not UTF-8 become U+FFFD."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,224 @@
+"""Containers over a real runtime and a real database, with a clock that the test turns."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from limpet.containers.manager import ContainerManager
+from limpet.core.clock import MICROSECONDS
+from limpet.core.command import Exited, Lost
+from limpet.core.errors import NotFound, RequestInvalid
+from limpet.core.ports import Runtime
+from limpet.runtimes.local.runtime import LocalRuntime
+from limpet.store.containers import Containers
+from limpet.store.database import Database
+from tests.containers.turned import TurnedClock
+
+pytestmark = pytest.mark.anyio
+
+TENANT = "default"
+MOST = 5.0
+
+
+async def new(containers: ContainerManager, **fields: object) -> str:
+    record = await containers.create(TENANT, name="box", spec=containers.narrow(fields))
+    return record.id
+
+
+def boxes_of(home: Path) -> list[str]:
+    directory = home / "boxes"
+    return sorted(path.name for path in directory.iterdir()) if directory.exists() else []
+
+
+async def test_a_new_container_is_a_row_without_a_box(containers: ContainerManager, tmp_path: Path) -> None:
+    record = await containers.create(TENANT, name="mine", spec=containers.narrow({}), source_response_id="resp_1")
+
+    assert await containers.get(TENANT, record.id) == record
+    assert (record.status, record.idle_ttl, record.boot_id, record.ref) == ("running", 1200, None, None)
+    assert boxes_of(tmp_path) == []
+
+
+async def test_the_box_of_a_container_keeps_its_files_and_processes_between_leases(
+    containers: ContainerManager,
+) -> None:
+    mine = await new(containers)
+    async with containers.lease(TENANT, mine) as first:
+        await first.workspace.run("echo kept > file; sleep 600 & echo $! > pid")
+    async with containers.lease(TENANT, mine) as second:
+        result = await second.workspace.run("cat file && kill -0 $(cat pid)")
+
+    assert (result.stdout, result.exit_code) == (b"kept\n", 0)
+    assert (second.boot_id, second.note) == (first.boot_id, None)
+
+
+async def test_the_row_names_the_box_before_a_command_starts(containers: ContainerManager) -> None:
+    mine = await new(containers)
+    async with containers.lease(TENANT, mine) as lease:
+        record = await containers.get(TENANT, mine)
+
+    assert record.boot_id == lease.boot_id
+    assert record.ref is not None
+    assert record.ref["name"] == mine
+
+
+async def test_two_first_users_boot_one_box(containers: ContainerManager) -> None:
+    mine = await new(containers)
+    boots: list[str] = []
+
+    async def use() -> None:
+        async with containers.lease(TENANT, mine) as lease:
+            boots.append(lease.boot_id)
+            assert (await lease.workspace.run("true")).outcome == Exited(0)
+
+    with anyio.fail_after(MOST):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(use)
+            tasks.start_soon(use)
+
+    assert boots[0] == boots[1]
+
+
+async def test_an_idle_container_expires_with_its_data_and_stays_readable(
+    containers: ContainerManager, clock: TurnedClock, tmp_path: Path
+) -> None:
+    mine = await new(containers, expires_after={"anchor": "last_active_at", "minutes": 1})
+    async with containers.lease(TENANT, mine) as lease:
+        await lease.workspace.run("echo secret > file; mkdir -m 0 shut")
+        await lease.capture()
+    clock.turn(60)
+    assert await containers.reap_once() == ()
+
+    clock.turn(1)
+    expired = await containers.reap_once()
+
+    record = await containers.get(TENANT, mine)
+    assert (expired, record.status, record.ended_at) == ((mine,), "expired", clock.now())
+    assert boxes_of(tmp_path) == []
+    assert [row.path for row in (await containers.files.list(TENANT, mine)).records] == ["/mnt/data/file"]
+    with pytest.raises(RequestInvalid) as refused:
+        async with containers.lease(TENANT, mine):
+            pytest.fail("It was leased.")
+    assert refused.value.code == "container_expired"
+
+
+async def test_a_container_that_is_due_is_expired_for_whoever_asks_before_the_reaper(
+    containers: ContainerManager, clock: TurnedClock
+) -> None:
+    mine = await new(containers)
+    clock.turn(1201)
+
+    assert (await containers.get(TENANT, mine)).status == "expired"
+
+
+async def test_any_use_moves_the_end_and_a_lease_holds_it(containers: ContainerManager, clock: TurnedClock) -> None:
+    mine = await new(containers)
+    clock.turn(1000)
+    await containers.get(TENANT, mine)
+    clock.turn(1000)
+    assert await containers.reap_once() == ()
+
+    async with containers.lease(TENANT, mine):
+        clock.turn(5000)
+        assert await containers.reap_once() == ()
+        assert (await containers.list(TENANT)).records[0].last_active_at == clock.now()
+        clock.turn(5000)
+    clock.turn(1199)
+    assert await containers.reap_once() == ()
+    clock.turn(2)
+    assert await containers.reap_once() == (mine,)
+
+
+async def test_a_deleted_container_is_gone_with_its_files_and_its_running_command_is_lost(
+    containers: ContainerManager, tmp_path: Path
+) -> None:
+    mine = await new(containers)
+    outcomes = []
+
+    async def use(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+        async with containers.lease(TENANT, mine) as lease:
+
+            async def up(_: bytes) -> None:
+                task_status.started()
+
+            outcomes.append((await lease.workspace.run("echo up; sleep 60", on_stdout=up)).outcome)
+            assert await lease.capture() == []
+
+    with anyio.fail_after(MOST):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(use)
+            await containers.delete(TENANT, mine)
+
+    assert [type(outcome) for outcome in outcomes] == [Lost]
+    assert boxes_of(tmp_path) == []
+    assert (await containers.list(TENANT)).records == []
+    for attempt in (containers.get, containers.delete, containers.files.list):
+        with pytest.raises(NotFound) as refused:
+            await attempt(TENANT, mine)
+        assert refused.value.code == "container_not_found"
+
+
+async def test_another_tenant_sees_nothing(containers: ContainerManager) -> None:
+    mine = await new(containers)
+
+    with pytest.raises(NotFound):
+        await containers.get("other", mine)
+    with pytest.raises(NotFound):
+        await containers.delete("other", mine)
+    with pytest.raises(NotFound):
+        async with containers.lease("other", mine):
+            pytest.fail("It was leased.")
+    assert (await containers.list("other")).records == []
+
+
+async def test_a_box_that_died_is_replaced_on_the_same_files_and_the_next_lease_says_so_once(
+    containers: ContainerManager, runtime: Runtime
+) -> None:
+    mine = await new(containers)
+    async with containers.lease(TENANT, mine) as first:
+        await first.workspace.run("echo kept > file")
+        await first.capture()
+        sandbox = await runtime.attach(first.workspace.ref)
+        await sandbox.destroy()
+
+    async with containers.lease(TENANT, mine) as second:
+        result = await second.workspace.run("cat file")
+    async with containers.lease(TENANT, mine) as third:
+        pass
+
+    assert second.boot_id != first.boot_id
+    assert result.stdout == b"kept\n"
+    assert second.note == (
+        "The container's box was lost and has been started again: its files are kept, processes that ran in it are gone."
+    )
+    assert third.note is None
+
+
+async def test_a_new_process_finds_the_container_and_sweeps_what_no_container_owns(
+    db: Database, tmp_path: Path, clock: TurnedClock
+) -> None:
+    async with LocalRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as before:
+        mine = await new(before)
+        async with before.lease(TENANT, mine) as lease:
+            await lease.workspace.run("echo kept > file")
+    (tmp_path / "boxes" / "cntr_gone" / "data").mkdir(parents=True)
+
+    async with LocalRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as after:
+        assert boxes_of(tmp_path) == [mine]
+        async with after.lease(TENANT, mine) as lease:
+            result = await lease.workspace.run("cat file")
+
+    assert result.stdout == b"kept\n"
+    assert lease.note is not None
+
+
+async def test_a_container_that_ended_never_runs_again(containers: ContainerManager, db: Database) -> None:
+    mine = await new(containers)
+    await Containers(db).update(mine, status="expired", ended_at=1 * MICROSECONDS)
+
+    record = await containers.get(TENANT, mine)
+    await containers.delete(TENANT, mine)
+
+    stored = await Containers(db).get_any(mine)
+    assert stored == replace(record, status="deleted")
