@@ -1,0 +1,63 @@
+"""A provider's error answer as UpstreamRefused: its message, code and parameter, and never the key. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from limpet.core.errors import UpstreamRefused
+from limpet.core.secret import HIDDEN, Secret
+
+SHOWN_CHARACTERS = 500
+# Local servers take words such as "ollama" for a key; removing those would eat ordinary text.
+SHORTEST_KEY = 12
+
+
+def header_value(provider: str, key: Secret) -> str:
+    """The key as a header may carry it. Raises UpstreamRefused (401) for one that no header can carry, without showing it."""
+    value = key.reveal().strip()
+    if not (value.isascii() and value.isprintable()):
+        raise UpstreamRefused(provider, 401, "its key has characters that a header cannot carry. Check api_key.")
+    return value
+
+
+def hidden_key(key: Secret | None) -> bytes | None:
+    """The bytes that must be in no event; None where there is nothing to hide."""
+    value = key.reveal().strip() if key else ""
+    return value.encode() if len(value) >= SHORTEST_KEY else None
+
+
+def hide_key(text: str, key: Secret | None) -> str:
+    """`text` without the provider's key. A key shorter than SHORTEST_KEY is a placeholder and stays."""
+    hidden = hidden_key(key)
+    return text.replace(hidden.decode(), HIDDEN) if hidden else text
+
+
+def refusal(provider: str, status: int, body: bytes, key: Secret | None) -> UpstreamRefused:
+    """The error for an answer that is not 2xx. Read are OpenAI's and Anthropic's shapes and those of common servers; else the text."""
+    error = _error_object(body)
+    message = error.get("message") or error.get("detail") or error.get("error")
+    if not isinstance(message, str) or not message.strip():
+        message = body.decode(errors="replace").strip()[:SHOWN_CHARACTERS] or f"HTTP status {status} without a message."
+    code = error.get("code") or error.get("type")
+    param = error.get("param")
+    return UpstreamRefused(
+        provider,
+        status,
+        hide_key(message, key),
+        code=hide_key(str(code), key) if code is not None else None,
+        param=hide_key(param, key) if isinstance(param, str) else None,
+    )
+
+
+def _error_object(body: bytes) -> Mapping[str, Any]:
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    if isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, dict):
+        return {}
+    inner = value.get("error")
+    return inner if isinstance(inner, dict) else value

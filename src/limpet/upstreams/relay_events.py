@@ -1,0 +1,187 @@
+"""What the events of a Responses-native provider mean for a turn. Pure: events in, turn events out.
+
+Visible items pass as they are. Lifted out are the shell call (the provider's own, or the function that stands for it) and the
+response object, of which the end of the turn keeps what is worth showing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from limpet.core import events
+from limpet.upstreams import shell_function
+from limpet.upstreams.upstream import (
+    BadArguments,
+    CallBegun,
+    CallMade,
+    CommandText,
+    Emit,
+    ShellArguments,
+    TurnEnded,
+    TurnEvent,
+)
+
+# Fields of the provider's response object that say how it answered; the rest is the gateway's own to say.
+SHOWN = (
+    "model",
+    "service_tier",
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_logprobs",
+    "text",
+    "reasoning",
+    "truncation",
+)
+
+
+@dataclass(slots=True)
+class _Call:
+    """A shell call that the model is writing."""
+
+    call_id: str
+    shown: list[str] = field(default_factory=list)
+    writing: shell_function.Writing = field(default_factory=shell_function.Writing)
+
+
+class Reader:
+    """Reads the events of one turn in order. `function_shell` says that the function `shell` stands for the shell.
+
+    `ended` is set by the event that ends the response; what comes after it is not part of the turn.
+    """
+
+    def __init__(self, *, function_shell: bool) -> None:
+        self._function_shell = function_shell
+        self._calls: dict[int, _Call] = {}
+        self._open: dict[int, str] = {}
+        self.ended = False
+
+    def read(self, event: dict[str, Any]) -> Iterable[TurnEvent]:
+        """What one event says, in order; often nothing. The event's dict is taken over."""
+        kind = event.pop("type", None)
+        event.pop("sequence_number", None)
+        index = event.get("output_index")
+        if isinstance(index, int) and isinstance(kind, str):
+            if kind == events.ITEM_ADDED or kind == events.ITEM_DONE:
+                return self._item(kind, index, event)
+            if index in self._calls:
+                return self._of_call(kind, index, event)
+            return (Emit(kind, event),)
+        if kind in events.TERMINAL:
+            return self._end(kind, event.get("response") or {})
+        if kind == "error" or (kind is None and "error" in event):
+            self.ended = True
+            return (TurnEnded(status="failed", error=_error(event.get("error") or event)),)
+        return ()
+
+    def _item(self, kind: str, index: int, event: dict[str, Any]) -> Iterable[TurnEvent]:
+        item = event.get("item") or {}
+        if not self._is_shell(item):
+            if kind == events.ITEM_ADDED:
+                self._open[index] = str(item.get("id"))
+            else:
+                self._open.pop(index, None)
+            return (Emit(kind, event),)
+        begun: list[TurnEvent] = []
+        if index not in self._calls:
+            self._calls[index] = _Call(str(item.get("call_id") or item.get("id")))
+            begun.append(CallBegun(index=index, call_id=self._calls[index].call_id))
+        if kind == events.ITEM_ADDED:
+            return begun
+        return [*begun, self._made(index, item)]
+
+    def _is_shell(self, item: Mapping[str, Any]) -> bool:
+        if item.get("type") == "shell_call":
+            return True
+        return self._function_shell and item.get("type") == "function_call" and item.get("name") == shell_function.NAME
+
+    def _of_call(self, kind: str, index: int, event: dict[str, Any]) -> Iterable[TurnEvent]:
+        call = self._calls[index]
+        if kind == events.ARGUMENTS_DELTA:
+            return [
+                CommandText(index=index, command_index=at, text=text)
+                for at, text in call.writing.feed(event.get("delta") or "")
+            ]
+        at = event.get("command_index")
+        if not isinstance(at, int) or at > len(call.shown):
+            return ()
+        whole = event.get("command")
+        if kind == events.COMMAND_DELTA:
+            whole = (call.shown[at] if at < len(call.shown) else "") + (event.get("delta") or "")
+        if not isinstance(whole, str):
+            return ()
+        commands = [*call.shown[:at], whole]
+        return [CommandText(index=index, command_index=n, text=text) for n, text in _more(call.shown, commands)]
+
+    def _made(self, index: int, item: Mapping[str, Any]) -> CallMade:
+        call = self._calls.pop(index)
+        return CallMade(index=index, call_id=call.call_id, arguments=_arguments(item, call))
+
+    def _end(self, kind: str, response: Mapping[str, Any]) -> Iterable[TurnEvent]:
+        self.ended = True
+        closing: list[TurnEvent] = [*self._close_open(response)]
+        shown = {name: response[name] for name in SHOWN if response.get(name) is not None}
+        used = usage_of(response.get("usage"))
+        if kind == events.COMPLETED:
+            return [*closing, TurnEnded(status="completed", usage=used, response=shown)]
+        if kind == events.INCOMPLETE:
+            reason = (response.get("incomplete_details") or {}).get("reason")
+            ended = TurnEnded(status="incomplete", usage=used, incomplete_reason=reason, response=shown)
+            return [*closing, ended]
+        error = _error(response.get("error") or {})
+        return [*closing, TurnEnded(status="failed", usage=used, error=error, response=shown)]
+
+    def _close_open(self, response: Mapping[str, Any]) -> Iterable[TurnEvent]:
+        """Items that the provider never closed, as its response object shows them; a call among them is not run."""
+        shown = {item.get("id"): item for item in response.get("output") or ()}
+        for index, item_id in sorted(self._open.items()):
+            if item_id in shown:
+                item = {**shown[item_id], "status": "incomplete"}
+                yield Emit(events.ITEM_DONE, {"output_index": index, "item": item})
+        for index in sorted(self._calls):
+            yield self._made(index, {"status": "incomplete"})
+
+
+def _more(shown: list[str], commands: list[str]) -> list[tuple[int, str]]:
+    while len(shown) < len(commands):
+        shown.append("")
+    return shell_function.show_more(shown, commands)
+
+
+def _arguments(item: Mapping[str, Any], call: _Call) -> ShellArguments | BadArguments:
+    written = item.get("arguments") or call.writing.text
+    action = item.get("action") or {}
+    if item.get("status") == "incomplete":
+        return shell_function.broken_off(str(written or "\n".join(call.shown)))
+    if item.get("type") == "function_call":
+        return shell_function.read_arguments(written)
+    if not action.get("commands") and call.shown:
+        action = {**action, "commands": call.shown}
+    return shell_function.read_action(action, raw=str(action))
+
+
+def _error(error: object) -> dict[str, Any]:
+    """{code, message} in OpenAI's shape, from what providers send."""
+    if not isinstance(error, Mapping):
+        return {"code": "server_error", "message": str(error)}
+    message = error.get("message") or "The provider gave no reason."
+    return {"code": str(error.get("code") or error.get("type") or "server_error"), "message": str(message)}
+
+
+def usage_of(usage: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The provider's usage with every key that strict clients require; what it adds is kept."""
+    if not usage:
+        return None
+    given = usage.get("input_tokens") or 0
+    answered = usage.get("output_tokens") or 0
+    cached = {"cached_tokens": 0, "cache_write_tokens": 0} | (usage.get("input_tokens_details") or {})
+    reasoned = {"reasoning_tokens": 0} | (usage.get("output_tokens_details") or {})
+    return {
+        **usage,
+        "input_tokens": given,
+        "input_tokens_details": cached,
+        "output_tokens": answered,
+        "output_tokens_details": reasoned,
+        "total_tokens": usage.get("total_tokens") or given + answered,
+    }
