@@ -1,0 +1,50 @@
+"""`python -m bench [names…]`: runs the benchmarks and prints one table."""
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from bench import boot, output, warm
+from bench.table import Line, NotMeasured, Scale, as_table
+from limpet.core.errors import LimpetError
+
+BENCHMARKS: dict[str, Callable[[Scale], Awaitable[list[Line]]]] = {
+    "warm": warm.rows,
+    "boot": boot.rows,
+    "output": output.rows,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(BENCHMARKS)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the measurements")
+    parser.add_argument("--runtime", default="bubblewrap", help="what runs the commands")
+    asked = parser.parse_args()
+    if unknown := set(asked.names) - set(BENCHMARKS):
+        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    lines = anyio.run(_measure, asked.names or list(BENCHMARKS), Scale(is_quick=asked.quick, runtime=asked.runtime))
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
+    )
+    print(as_table(lines))
+    return 1 if any(isinstance(line, NotMeasured) for line in lines) else 0
+
+
+async def _measure(names: list[str], scale: Scale) -> list[Line]:
+    lines: list[Line] = []
+    for name in names:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        try:
+            lines += await BENCHMARKS[name](scale)
+        except LimpetError as error:
+            lines.append(NotMeasured(name=name, reason=error.message))
+    return lines
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,25 @@
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def bench(*args: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "bench", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+
+
+def test_a_benchmark_prints_its_rows_beside_their_floor() -> None:
+    done = bench("--quick", "--runtime", "local", "boot")
+    assert (done.returncode, "boot to first output, local" in done.stdout) == (0, True), done.stderr
+
+
+def test_a_benchmark_that_nobody_knows_is_refused() -> None:
+    done = bench("nonsense")
+    assert (done.returncode, "there is no benchmark nonsense" in done.stderr) == (2, True)
+
+
+def test_a_runtime_that_is_not_there_is_named_and_the_run_fails() -> None:
+    done = bench("--quick", "--runtime", "docker", "warm")
+    assert (done.returncode, "warm: not measured. " in done.stdout) == (1, True)
