@@ -10,6 +10,7 @@ from limpet.containers.manager import ContainerManager
 from limpet.core.clock import MICROSECONDS
 from limpet.core.command import Exited, Lost
 from limpet.core.errors import NotFound, RequestInvalid
+from limpet.core.ids import CONTAINER, new_id
 from limpet.core.ports import Runtime
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.store.containers import Containers
@@ -202,10 +203,11 @@ async def test_a_new_process_finds_the_container_and_sweeps_what_no_container_ow
         mine = await new(before)
         async with before.lease(TENANT, mine) as lease:
             await lease.workspace.run("echo kept > file")
-    (tmp_path / "boxes" / "cntr_gone" / "data").mkdir(parents=True)
+    (tmp_path / "boxes" / new_id(CONTAINER) / "data").mkdir(parents=True)
+    (tmp_path / "boxes" / "the-runtimes-own").mkdir()
 
     async with LocalRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as after:
-        assert boxes_of(tmp_path) == [mine]
+        assert boxes_of(tmp_path) == [mine, "the-runtimes-own"]
         async with after.lease(TENANT, mine) as lease:
             result = await lease.workspace.run("cat file")
 

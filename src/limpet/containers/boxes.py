@@ -15,6 +15,7 @@ from anyio import to_thread
 from limpet.containers.container import BoxSettings, ShellLimits, read_ref, sandbox_spec, stored_ref
 from limpet.core.clock import Clock
 from limpet.core.errors import SandboxClosed, SandboxGone
+from limpet.core.ids import CONTAINER, is_id
 from limpet.core.ports import Files, Offer, Runtime, Sandbox
 from limpet.runtimes.beneath import remove_tree
 from limpet.runtimes.hostfiles import HostFiles
@@ -125,16 +126,23 @@ class Boxes:
         self._boxes.pop(record.id, None)
         await self._remove(self._directory_of(record.id))
 
-    async def make_directory(self, record: ContainerRecord) -> None:
-        """The place for its files, before it has a box."""
-        await to_thread.run_sync(_make, self._directory_of(record.id), record.user_id)
+    async def prepare_files(self, record: ContainerRecord) -> None:
+        """See to it that `files` can take an upload: through the box where it answers or must be there for it, else in the
+        directory that a box will get. Call with `gate` held; raises as `enter`."""
+        if await self.find(record) is not None:
+            return
+        if Offer.DIRECTORY in self.runtime.offers:
+            await to_thread.run_sync(_make, self._directory_of(record.id), record.user_id)
+        else:
+            await self.enter(record)
 
     async def sweep(self, running: Iterable[ContainerRecord]) -> list[str]:
         """Clear what no running container owns, box or directory; one sentence each."""
         living = frozenset(record.id for record in running)
         cleared = await self.runtime.sweep(living)
         for directory in await to_thread.run_sync(_entries, self._directory):
-            if directory.name not in living:
+            # The runtime keeps boxes' own things there too, under names of its own.
+            if is_id(directory.name, prefix=CONTAINER) and directory.name not in living:
                 await self._remove(directory)
                 cleared.append(f"Removed the directory {directory} of a container that has ended.")
         return cleared

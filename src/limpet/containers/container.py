@@ -1,7 +1,7 @@
 """What a container is, when it expires and which box it gets. Pure: asks no clock, touches no box and no database."""
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ class ContainerSettings:
     max_files_per_exec: int = 64
     max_bytes_per_file: int = 25 * MIB
     first_user_id: int = 2_000_000_000
-    user_ids: int = 65_536
+    user_ids: int = 500_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +48,11 @@ class ShellLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSettings:
-    """The keys of `[features.shell]` that every box gets: a root directory (None: the host's programs), cores, MiB."""
+    """The keys of `[features.shell]` that every container's box gets: a root directory, cores, MiB. None leaves it to the runtime."""
 
     image: Path | None = None
-    cpus: float = 1.0
-    memory_mb: int = 512
-    limits: Limits = field(default_factory=Limits)
+    cpus: float | None = None
+    memory_mb: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,15 +101,15 @@ def plan_expiry(records: Iterable[ContainerRecord], now: int, busy: Set[str]) ->
 def sandbox_spec(
     record: ContainerRecord, directory: Path, *, box: BoxSettings, limits: ShellLimits, offers: frozenset[Offer]
 ) -> SandboxSpec:
-    """The box of this container. Its memory: as the request narrowed it, else the limits' default, else the box's own.
+    """The box of this container. Its memory: as the request narrowed it, else `default_mem_limit_mb`, else the box's own.
 
     A runtime without limits gets none: whoever chose it chose that, and `narrow` refuses requests for a limit there.
     """
-    bounds = replace(box.limits, memory=_memory(record, box, limits), cpus=box.cpus)
+    bounds = Limits(memory=_memory(record, box, limits), cpus=box.cpus)
     return SandboxSpec(
         name=record.id,
         lifetime=_lifetime(record, offers),
-        directory=directory,
+        directory=directory if Offer.DIRECTORY in offers else None,
         user_id=record.user_id,
         image=box.image,
         limits=bounds if Offer.LIMITS in offers else Limits(),
@@ -121,10 +120,13 @@ def _lifetime(record: ContainerRecord, offers: frozenset[Offer]) -> Lifetime:
     return TimeToLive(record.idle_ttl + SLACK) if Offer.ATTACH in offers else WhileOwned()
 
 
-def _memory(record: ContainerRecord, box: BoxSettings, limits: ShellLimits) -> int:
+def _memory(record: ContainerRecord, box: BoxSettings, limits: ShellLimits) -> int | None:
     asked: int | None = record.spec.get("memory")
-    granted = asked or (limits.default_mem_limit_mb or box.memory_mb) * MIB
-    return granted if limits.max_mem_limit_mb is None else min(granted, limits.max_mem_limit_mb * MIB)
+    megabytes = limits.default_mem_limit_mb or box.memory_mb
+    memory = asked or (None if megabytes is None else megabytes * MIB)
+    if memory is None or limits.max_mem_limit_mb is None:
+        return memory
+    return min(memory, limits.max_mem_limit_mb * MIB)
 
 
 def stored_ref(ref: SandboxRef) -> dict[str, Any]:

@@ -126,9 +126,9 @@ class Shelf:
         """
         record = await self._running(tenant, container_id)
         box = self._boxes.of(container_id)
+        async with box.gate:
+            await self._boxes.prepare_files(record)
         async with box.shelf:
-            if box.sandbox is None:
-                await self._boxes.make_directory(record)
             counted = _Counted(data, most=self._settings.max_bytes_per_file)
             stat = await self._boxes.files(record).write(posixpath.join(DATA, safe_name(name)), counted.pieces())
             known = await self._known(container_id, box)

@@ -29,6 +29,7 @@ class Offer(Enum):
     LIMITS = "limits"  # memory, processes and CPU are bounded for the whole sandbox
     NETWORK_POLICY = "network_policy"  # names and addresses can be allowed one by one
     SECRETS = "secrets"  # placeholders are replaced outside the sandbox
+    DIRECTORY = "directory"  # its files lie in a directory of this host that is named, and may be there before it
     SNAPSHOT = "snapshot"  # the files can be saved and restored as a whole
 
 

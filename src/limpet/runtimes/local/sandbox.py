@@ -19,7 +19,16 @@ from limpet.runtimes.refusals import refuse_impossible
 
 NAME = "local"
 OFFERS = frozenset(
-    {Offer.ARGV, Offer.STREAMING, Offer.STDIN, Offer.PTY, Offer.SIGNALS, Offer.CONCURRENT, Offer.DETACHED}
+    {
+        Offer.ARGV,
+        Offer.STREAMING,
+        Offer.STDIN,
+        Offer.PTY,
+        Offer.SIGNALS,
+        Offer.CONCURRENT,
+        Offer.DETACHED,
+        Offer.DIRECTORY,
+    }
 )
 # How long readers get for the rest of the output when the sandbox ends.
 GRACE = 0.5
