@@ -74,6 +74,8 @@ class MemoryProcess(SpooledProcess):
             result = await self._bash.execute(self._text, stdout=self._sink("stdout"), stderr=self._sink("stderr"))
         if result is None:
             return TimedOut()
+        if result.stdout_truncated or result.stderr_truncated:
+            await self._spool.append("stderr", b"limpet: the output was cut off: bashkit ends a stream after 10 MiB\n")
         if result.error is None:
             return Exited(result.exit_code)
         # bashkit's own sentence (a syntax error, a limit) reaches no sink; bash's code for a syntax error is 2.

@@ -136,9 +136,12 @@ class VirtualFiles:
         return kind
 
     def _kind(self, place: _Place, inner: str) -> FileKind | None:
-        if not place.system.exists(inner):
-            return None
-        return _KINDS.get(place.system.stat(inner)["file_type"], "other")
+        try:
+            if not place.system.exists(inner):
+                return None
+            return _KINDS.get(place.system.stat(inner)["file_type"], "other")
+        except RuntimeError as error:
+            raise _translated(place, error) from error
 
     def _content(self, place: _Place) -> bytes:
         self._refuse_links(place, itself=True)
