@@ -4,6 +4,7 @@ LimpetError
 ├── ConfigInvalid                  a setting is unknown, wrong or missing
 ├── RuntimeUnavailable             this host cannot run that kind of sandbox
 ├── OfferMissing                   that runtime never can
+├── AddressUnusable                the gateway cannot listen there
 ├── SandboxError                   a sandbox that cannot run commands (a failing command is a result, not an error)
 │   ├── BootFailed  SandboxGone  SandboxClosed  SandboxFull
 │   └── CommandRefused             WorkingDirectoryMissing  BadEnvironmentName  BadCommand
@@ -54,6 +55,13 @@ class OfferMissing(LimpetError):
         super().__init__(f"The runtime {runtime} does not offer {wanted}.{hint} Choose another runtime, or do without.")
         self.runtime = runtime
         self.wanted = wanted
+
+
+class AddressUnusable(LimpetError):
+    """The address to listen on is taken, not ours, or not permitted."""
+
+    def __init__(self, host: str, port: int, reason: str) -> None:
+        super().__init__(f"Cannot listen on {host}:{port}: {reason}. Choose another with --port or [server] port.")
 
 
 class SandboxError(LimpetError):

@@ -113,11 +113,13 @@ PROVIDER_OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A checked request. `input` is always a list of items; `shell` is None where no shell tool was given."""
+    """A checked request. `input` is always a list of items; `shell` is None where no shell tool was given; it
+    stands at `shell_index` of the tools."""
 
     body: CreateRequest
     input: list[Json]
     shell: ShellTool | None
+    shell_index: int
     other_tools: tuple[Json, ...]
 
     @property
@@ -150,7 +152,8 @@ def parse(body: object) -> Asked:
     if request.input is None:
         raise RequestInvalid("`input` is missing: give a text or a list of items.", param="input")
     shell, others = _tools(request.tools or [])
-    return Asked(body=request, input=_items(request.input), shell=shell, other_tools=tuple(others))
+    index = next((number for number, tool in enumerate(request.tools or []) if tool.get("type") == "shell"), 0)
+    return Asked(body=request, input=_items(request.input), shell=shell, shell_index=index, other_tools=tuple(others))
 
 
 def checked(adapter: TypeAdapter[T], value: object, *, at: str = "") -> T:

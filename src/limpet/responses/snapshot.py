@@ -83,7 +83,10 @@ class Snapshot:
             full["output"] = [self._entry(data) | entry for entry in data["output"]]
         elif kind == ev.ITEM_DONE:
             known = deepcopy(self.item(data["output_index"])) if data["output_index"] in self._items else {}
-            full["item"] = {**{key: known[key] for key in _heavy(data["item"]) if key in known}, **data["item"]}
+            full["item"] = {
+                **data["item"],
+                **{k: known[k] for k in _heavy(known) if k in known and k not in data["item"]},
+            }
         elif kind in ev.TERMINAL and "output" not in data["response"]:
             full["response"] = {**data["response"], "output": deepcopy(self.items())}
         return full

@@ -1,0 +1,182 @@
+"""The agent loop: ask the model, carry out its shell calls, ask again, until it has answered or a client must act.
+
+It yields nothing and knows no HTTP: everything that happens goes to the run's writer, in order.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from limpet.responses.passing import Passing
+from limpet.responses.shapes import add_usage
+from limpet.responses.shell_call import ShellCalls, model_copy
+from limpet.responses.writer import Writer
+from limpet.store.files import ContainerFileRecord
+from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellOffer, Turn, TurnEnded, TurnEvent, Upstream
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How far a run may go. `turns` are model turns; in the last one no shell is offered, so that the model answers. `calls` are
+    shell calls in all (`max_tool_calls`; None: no bound). `model_characters` is what the model gets back of a command's output."""
+
+    turns: int
+    calls: int | None
+    model_characters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ended by itself. `reason` stands with incomplete, `error` with failed."""
+
+    status: str
+    reason: str | None = None
+    error: Json | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One response on its way. `calls` is None where the client carries the shell calls out itself, or there is no shell."""
+
+    upstream: Upstream
+    model: str
+    instructions: str | None
+    transcript: list[Json]
+    tools: Sequence[Json]
+    options: Json
+    shell: ShellOffer | None
+    environment: Json
+    calls: ShellCalls | None
+    bounds: Bounds
+    writer: Writer
+    response_id: str
+    usage: Json | None = None
+    calls_made: int = 0
+
+
+async def converse(run: Run) -> Ending:
+    """Carry a run to its end. Raises UpstreamError where a provider failed; everything told until then is in the writer."""
+    for number in range(run.bounds.turns):
+        turn = await _take_turn(run, offers_shell=_offers_shell(run, number))
+        run.usage = add_usage(run.usage, turn.ended.usage)
+        if turn.ended.status == "failed":
+            return Ending(status="failed", error=dict(turn.ended.error or {}))
+        if turn.ended.status == "incomplete":
+            return Ending(status="incomplete", reason=turn.ended.incomplete_reason or "max_output_tokens")
+        if not turn.calls or _client_must_act(run, turn.items):
+            break
+        if run.options.get("tool_choice") not in (None, "auto", "none"):
+            # A forced choice was followed; forcing it again would never let the model answer.
+            run.options = {**run.options, "tool_choice": "auto"}
+    return Ending(status="completed")
+
+
+def _client_must_act(run: Run, items: Sequence[Json]) -> bool:
+    """A call that only the client can carry out ends the turn and goes to it."""
+    return run.calls is None or any(item.get("type") in ("function_call", "custom_tool_call") for item in items)
+
+
+def _offers_shell(run: Run, number: int) -> bool:
+    """Not in the last turn that is left, nor when the calls are used up: the model must answer with what it has."""
+    if run.shell is None or run.calls is None:
+        return run.shell is not None
+    return number < run.bounds.turns - 1 and _may_call(run)
+
+
+def _may_call(run: Run) -> bool:
+    return run.bounds.calls is None or run.calls_made < run.bounds.calls
+
+
+@dataclass(slots=True, kw_only=True)
+class _Taken:
+    """One model turn: what was passed on of it, its calls, and how it ended."""
+
+    passing: Passing
+    offers_shell: bool
+    calls: list[CallMade] = field(default_factory=list)
+    waiting: deque[TurnEvent] = field(default_factory=deque)
+    ended: TurnEnded = field(default_factory=lambda: TurnEnded(status="failed"))
+
+    @property
+    def items(self) -> list[Json]:
+        return self.passing.items
+
+
+async def _take_turn(run: Run, *, offers_shell: bool) -> _Taken:
+    """One model turn and the shell calls made in it.
+
+    The turn is read to its end before a call is carried out: what comes after a call waits, so that items are told in order.
+    """
+    taken = _Taken(passing=Passing(run.writer, run.environment), offers_shell=offers_shell)
+    async with aclosing(run.upstream.stream(_turn(run, offers_shell))) as events:
+        async for event in events:
+            if isinstance(event, TurnEnded):
+                taken.ended = event
+            elif taken.calls and run.calls is not None:
+                taken.waiting.append(event)
+            else:
+                await _pass(run, taken, event)
+    kept = await _answer_calls(run, taken) if taken.ended.status == "completed" else 0
+    while taken.waiting:
+        await _pass(run, taken, taken.waiting.popleft())
+    await taken.passing.release(() if taken.calls else _citations(run))
+    run.transcript.extend(taken.items[kept:])
+    run.writer.step += 1
+    return taken
+
+
+def _turn(run: Run, offers_shell: bool) -> Turn:
+    return Turn(
+        model=run.model,
+        input=list(run.transcript),
+        instructions=run.instructions,
+        tools=run.tools,
+        shell=run.shell if offers_shell else None,
+        options=run.options,
+        attempt_id=f"{run.response_id}.{run.writer.step}",
+    )
+
+
+async def _answer_calls(run: Run, taken: _Taken) -> int:
+    """Carry out each call in order; between two calls pass on what came between them. Returns how many items are in the transcript."""
+    kept = answered = 0
+    while run.calls is not None and answered < len(taken.calls):
+        run.transcript.extend(taken.items[kept:])
+        kept = len(taken.items)
+        run.writer.step += 1
+        item = await run.calls.answer(taken.calls[answered])
+        run.transcript.append(model_copy(item, run.bounds.model_characters))
+        answered += 1
+        while taken.waiting and answered == len(taken.calls):
+            await _pass(run, taken, taken.waiting.popleft())
+    return kept
+
+
+async def _pass(run: Run, taken: _Taken, event: TurnEvent) -> None:
+    """Pass an event on, unless it belongs to a call that was not offered any more: such calls are neither run nor shown."""
+    if isinstance(event, (CallBegun, CommandText, CallMade)) and not (taken.offers_shell and _may_call(run)):
+        return
+    if isinstance(event, CallMade):
+        run.calls_made += 1
+        taken.calls.append(event)
+    await taken.passing.take(event)
+
+
+def _citations(run: Run) -> list[Json]:
+    files = run.calls.files.values() if run.calls is not None else ()
+    return [citation(record) for record in files if not record.too_large]
+
+
+def citation(record: ContainerFileRecord) -> Json:
+    """A citation without its place in the text; `path` goes when it is placed."""
+    return {
+        "type": "container_file_citation",
+        "container_id": record.container_id,
+        "file_id": record.id,
+        "filename": record.path.rsplit("/", 1)[-1],
+        "path": record.path,
+    }

@@ -1,0 +1,273 @@
+"""Responses from their creation to their end: recorded, carried by the engine, told from the journal, kept or forgotten.
+
+One road: a foreground request is a run that somebody follows from its first event (DESIGN, a request's road).
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Self
+
+import anyio
+import structlog
+
+from limpet.core import events as ev
+from limpet.core.clock import Clock
+from limpet.core.errors import LimpetError, NotFound, StoreError, UpstreamError
+from limpet.responses.ending import closed_item, error_of
+from limpet.responses.engine import InProcessEngine
+from limpet.responses.loop import Ending, Run, converse
+from limpet.responses.metrics import Metrics
+from limpet.responses.prepare import Prepared, Preparer
+from limpet.responses.replay import Replayed, Told, follow, replay
+from limpet.responses.request import Asked
+from limpet.responses.shapes import response_object
+from limpet.responses.writer import Writer
+from limpet.store.journal import Journal
+from limpet.store.responses import ResponseRecord, Responses
+
+Json = dict[str, Any]
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Live:
+    """A run of this process. `refusal` is the provider's error, where it came before anything of the model was told."""
+
+    prepared: Prepared
+    ended: anyio.Event
+    refusal: UpstreamError | None = None
+    failure: StoreError | None = None
+
+
+class ResponseService:
+    """The resource behind `/v1/responses`. Open it with `async with`: it first ends the runs that an earlier process left."""
+
+    def __init__(
+        self, *, responses: Responses, journal: Journal, preparer: Preparer, clock: Clock, metrics: Metrics
+    ) -> None:
+        self._responses = responses
+        self._journal = journal
+        self._preparer = preparer
+        self._clock = clock
+        self._metrics = metrics
+        self._live: dict[str, _Live] = {}
+        self._stack = AsyncExitStack()
+        self._engine = InProcessEngine(self._carry)
+        self.is_closing = False
+
+    async def __aenter__(self) -> Self:
+        await self._end_orphans()
+        await self._stack.enter_async_context(self._engine)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.is_closing = True
+        await self._stack.aclose()
+
+    async def create(self, tenant: str, asked: Asked) -> ResponseRecord:
+        """Record a request and start its run. Raises RequestError with nothing left behind but, perhaps, a container's row."""
+        if asked.body.previous_response_id is not None:
+            await self._settle(asked.body.previous_response_id)
+        prepared = await self._preparer.prepare(tenant, asked, keeps_commands=lambda: self.is_closing)
+        if prepared.is_stored:
+            await self._responses.insert(prepared.record)
+        self._live[prepared.record.id] = _Live(prepared, anyio.Event())
+        # The journal opens here, not in the run: whoever follows finds it, however soon.
+        prepared.writer = Writer(self._journal.begin(prepared.record.id, tenant=tenant, stored=prepared.is_stored))
+        await self._engine.start(prepared.record.id)
+        return prepared.record
+
+    async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[Told]:
+        """The events above `after`, to the terminal one. Raises NotFound; StoreError where the journal could not be kept."""
+        record = await self._record(tenant, response_id)
+        live = self._live.get(response_id)
+        last = None
+        async for told in follow(self._journal, response_id, after=after):
+            last = told
+            yield told
+        if live is not None and live.failure is not None:
+            raise live.failure
+        if last is None or last.type not in ev.TERMINAL:
+            closing = await self._missing_end(record)
+            if closing is not None and closing.seq > after:
+                yield closing
+
+    async def refusal(self, response_id: str, *, within: float) -> UpstreamError | None:
+        """The provider's error, if the run fails with it before anything of the model was told. Waits at most that many seconds."""
+        live = self._live.get(response_id)
+        if live is None:
+            return None
+        with anyio.move_on_after(within):
+            async for entry in self._journal.tail(response_id, after=1):
+                return None if entry.type != ev.FAILED else live.refusal
+        return None
+
+    async def get(self, tenant: str, response_id: str) -> Json:
+        """The response object as it is now. Raises NotFound."""
+        record = await self._record(tenant, response_id)
+        state = await replay(self._journal, response_id)
+        if state.terminal is not None:
+            shape: Json = state.terminal.data["response"]
+            return shape
+        return self._object(record, state)
+
+    async def delete(self, tenant: str, response_id: str) -> None:
+        """Stop it if it runs, and forget it and its events. Its container stays. Raises NotFound."""
+        await self._record(tenant, response_id)
+        await self._engine.cancel(response_id)
+        await self._journal.forget(response_id)
+        await self._responses.delete(tenant, response_id)
+
+    async def whole(self, tenant: str, response_id: str) -> Json:
+        """The response object at its end. Raises the provider's error, if it came before anything of the model was told."""
+        live = self._live.get(response_id)
+        shape: Json = {}
+        async for told in self.follow(tenant, response_id):
+            if told.type in ev.TERMINAL:
+                shape = told.data["response"]
+        if live is not None and live.refusal is not None:
+            raise live.refusal
+        return shape
+
+    async def release(self, response_id: str) -> None:
+        """Its creator no longer listens. Nobody else can read an unstored response: it stops, with its command, and is forgotten."""
+        live = self._live.get(response_id)
+        if live is None or live.prepared.is_stored:
+            return
+        await self._engine.cancel(response_id)
+        del self._live[response_id]
+        await self._journal.forget(response_id)
+
+    async def _record(self, tenant: str, response_id: str) -> ResponseRecord:
+        live = self._live.get(response_id)
+        if live is not None and not live.prepared.is_stored and live.prepared.record.tenant == tenant:
+            return live.prepared.record
+        record = await self._responses.get(tenant, response_id)
+        if record is None:
+            raise NotFound(
+                f"Response with id {response_id!r} not found.", param="response_id", code="response_not_found"
+            )
+        return record
+
+    async def _settle(self, response_id: str) -> None:
+        """A client may chain as soon as it has seen the last event; the run's last breath after it is waited for."""
+        live = self._live.get(response_id)
+        if live is not None:
+            with anyio.move_on_after(1):
+                await live.ended.wait()
+
+    async def _carry(self, run_id: str) -> None:
+        live = self._live[run_id]
+        prepared, writer = live.prepared, live.prepared.writer
+        self._metrics.running.inc()
+        try:
+            await self._announce(prepared.record, writer)
+            ending = await self._converse(live, prepared.run())
+            await self._finish(prepared.record, writer, ending, prepared.usage())
+        except StoreError as failure:
+            # There is no journal to tell it to: whoever follows raises it, and the next start ends the run.
+            live.failure = failure
+            log.error("response_not_kept", response_id=run_id, reason=failure.message)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._let_go(run_id, live, writer)
+
+    async def _let_go(self, run_id: str, live: _Live, writer: Writer) -> None:
+        try:
+            await writer.close()
+        except StoreError as failure:
+            live.failure = live.failure or failure
+        live.ended.set()
+        self._metrics.running.dec()
+        if live.prepared.is_stored:
+            self._live.pop(run_id, None)
+
+    async def _announce(self, record: ResponseRecord, writer: Writer) -> None:
+        shape = self._object(record, Replayed())
+        await writer.tell(ev.CREATED, response=shape)
+        await writer.tell(ev.IN_PROGRESS, response=shape)
+
+    async def _converse(self, live: _Live, run: Run) -> Ending:
+        try:
+            return await converse(run)
+        except UpstreamError as problem:
+            if run.writer.snapshot.next_index == 0:
+                live.refusal = problem
+            log.warning("provider_failed", response_id=run.response_id, reason=problem.message)
+            return Ending(status="failed", error=error_of(problem))
+        except StoreError:
+            raise
+        except LimpetError as problem:
+            return Ending(status="failed", error=error_of(problem))
+        except Exception as fault:
+            # A fault of ours must end the response, not the gateway; the client gets no traceback.
+            log.exception("run_broke", response_id=run.response_id)
+            return Ending(status="failed", error=error_of(fault))
+
+    async def _finish(self, record: ResponseRecord, writer: Writer, ending: Ending, usage: Json | None) -> None:
+        """Close what is open, write down how it ended, then tell it: the row is true before a client sees the last event."""
+        ev.move(ev.RESPONSE_MOVES, "in_progress", ending.status)
+        self._metrics.responses.labels(ending.status).inc()
+        for index in writer.snapshot.unfinished():
+            item = closed_item(writer.snapshot.item(index))
+            await writer.tell(ev.ITEM_DONE, output_index=index, item=item)
+        await writer.flush()
+        at = self._clock.now()
+        if record.request.get("store") is not False:
+            await self._responses.finish(
+                record.id, status=ending.status, completed_at=at, usage=usage, error=ending.error
+            )
+        shape = response_object(
+            response_id=record.id,
+            status=ending.status,
+            created_at=record.created_at,
+            completed_at=at,
+            request=record.request,
+            container_id=record.container_id,
+            output=writer.snapshot.items(),
+            usage=usage,
+            error=ending.error,
+            incomplete_reason=ending.reason,
+        )
+        await writer.tell(f"response.{ending.status}", response=shape)
+
+    async def _end_orphans(self) -> None:
+        """Runs whose process died end `failed`, with what they had. Their commands go on in their boxes until their own time is over."""
+        for record in await self._responses.unfinished():
+            state = await replay(self._journal, record.id)
+            writer = Writer(
+                self._journal.resume(record.id, tenant=record.tenant, next_seq=state.next_seq),
+                next_seq=state.next_seq,
+                step=state.last_step,
+                snapshot=state.snapshot,
+            )
+            if state.next_seq == 0:
+                await self._announce(record, writer)
+            lost = {"code": "server_error", "message": "The gateway stopped while this response was running."}
+            await self._finish(record, writer, Ending(status="failed", error=lost), None)
+            await writer.close()
+            log.warning("response_was_lost", response_id=record.id)
+
+    async def _missing_end(self, record: ResponseRecord) -> Told | None:
+        """The last event of a response whose process died between writing down its end and telling it."""
+        current = await self._responses.get(record.tenant, record.id)
+        state = await replay(self._journal, record.id)
+        if current is None or state.terminal is not None or f"response.{current.status}" not in ev.TERMINAL:
+            return None
+        shape = self._object(current, state)
+        return Told(seq=state.next_seq, type=f"response.{current.status}", data={"response": shape})
+
+    def _object(self, record: ResponseRecord, state: Replayed) -> Json:
+        return response_object(
+            response_id=record.id,
+            status=record.status,
+            created_at=record.created_at,
+            completed_at=record.completed_at,
+            request=record.request,
+            container_id=record.container_id,
+            output=state.snapshot.items(),
+            usage=record.usage,
+            error=record.error,
+            incomplete_reason="max_output_tokens" if record.status == "incomplete" else None,
+        )

@@ -1,0 +1,101 @@
+"""Who may ask. With `auth = none` only programs of this machine: a web page that the user visits must not reach the shell.
+
+So a request needs a loopback Host (which DNS rebinding cannot give), no foreign Origin, and a JSON or multipart body that a
+page cannot send without asking first. Plain ASGI: it touches no byte of a stream.
+"""
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from limpet.server.errors import error_response
+
+TENANT = "default"
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+
+
+class LoopbackOnly:
+    """The door of `[auth] mode = "none"`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = refuse(scope["method"], Headers(scope=scope))
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        status, code, message = refusal
+        await error_response(status, message, code=code)(scope, receive, send)
+
+
+def refuse(method: str, headers: Headers) -> tuple[int, str, str] | None:
+    """Why a request may not pass: status, code, sentence. None lets it pass."""
+    host = headers.get("host", "")
+    if not is_loopback(host):
+        return (
+            403,
+            "host_not_allowed",
+            (
+                f"The Host {host!r} is not this machine's loopback. With auth mode none the gateway answers only at 127.0.0.1, ::1 "
+                "and localhost."
+            ),
+        )
+    origin = headers.get("origin")
+    if origin is not None and origin != "null" and not _same_place(origin, host):
+        return (
+            403,
+            "origin_not_allowed",
+            f"The Origin {origin!r} may not use this gateway: auth mode none serves no other web page.",
+        )
+    if origin == "null":
+        return (
+            403,
+            "origin_not_allowed",
+            "A request without an Origin of its own may not use this gateway (Origin: null).",
+        )
+    if method in _WITH_BODY and _has_body(headers) and not _is_accepted(headers.get("content-type", "")):
+        given = headers.get("content-type", "")
+        return (
+            415,
+            "unsupported_content_type",
+            f"The body must be JSON: send Content-Type: application/json (got {given!r}).",
+        )
+    return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a Host header names this machine itself."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _same_place(origin: str, host: str) -> bool:
+    try:
+        return urlsplit(origin).netloc == host
+    except ValueError:
+        return False
+
+
+def _has_body(headers: Headers) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def _is_accepted(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind in ("application/json", "multipart/form-data") or (
+        kind.startswith("application/") and kind.endswith("+json")
+    )

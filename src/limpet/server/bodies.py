@@ -1,0 +1,58 @@
+"""Reads request bodies and query parameters, and says what is wrong with them. 400s and 413s of form end here."""
+
+from typing import Any
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from limpet.core.errors import RequestInvalid, RequestTooLarge
+
+MAX_JSON_BYTES = 64 * 1024 * 1024
+
+
+async def json_body(request: Request, *, limit: int = MAX_JSON_BYTES) -> Any:
+    """The body as JSON values. Raises RequestTooLarge past `limit` bytes, RequestInvalid for what is not JSON."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > limit:
+        raise _too_large(int(announced), limit)
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        async for piece in request.stream():
+            size += len(piece)
+            if size > limit:
+                raise _too_large(size, limit)
+            pieces.append(piece)
+    except ClientDisconnect as gone:
+        raise RequestInvalid("The body broke off.") from gone
+    try:
+        return msgspec.json.decode(b"".join(pieces))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise RequestInvalid(f"The body is not valid JSON: {problem}.", code="invalid_json") from problem
+
+
+def _too_large(size: int, limit: int) -> RequestTooLarge:
+    return RequestTooLarge(f"The body has {size} bytes or more; the limit is {limit}.", code="request_too_large")
+
+
+def whole_number(request: Request, name: str, *, default: int, least: int, most: int) -> int:
+    """A query parameter as a number within bounds. Raises RequestInvalid."""
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    if not given.lstrip("-").isdigit() or not least <= int(given) <= most:
+        raise RequestInvalid(f"{name}: must be a whole number from {least} to {most} (got {given[:40]!r}).", param=name)
+    return int(given)
+
+
+def one_of(request: Request, name: str, *, default: str, allowed: tuple[str, ...]) -> str:
+    """A query parameter that is one of a few words. Raises RequestInvalid."""
+    given = request.query_params.get(name, default)
+    if given not in allowed:
+        raise RequestInvalid(f"{name}: must be {' or '.join(allowed)} (got {given[:40]!r}).", param=name)
+    return given
+
+
+def truth(request: Request, name: str) -> bool:
+    """A query parameter that is true or false; absent is false. Raises RequestInvalid."""
+    return one_of(request, name, default="false", allowed=("true", "false")) == "true"

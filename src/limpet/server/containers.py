@@ -1,0 +1,146 @@
+"""`/v1/containers` and the files in them."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from urllib.parse import quote
+
+from starlette.datastructures import UploadFile
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from limpet.containers.manager import ContainerManager
+from limpet.containers.narrowing import checked_name
+from limpet.containers.shapes import (
+    container_file_object,
+    container_object,
+    deleted_container,
+    deleted_container_file,
+)
+from limpet.core.clock import Clock
+from limpet.core.errors import RequestInvalid
+from limpet.server.auth import TENANT
+from limpet.server.bodies import json_body, one_of, whole_number
+from limpet.server.lists import ORDERS, list_object
+from limpet.store.files import ContainerFileRecord
+
+PIECE = 1024 * 1024
+
+
+def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
+    """Create, list, read and delete containers."""
+
+    async def create(request: Request) -> Response:
+        body = await json_body(request)
+        if not isinstance(body, dict):
+            raise RequestInvalid('The body must be a JSON object such as {"name": "my-workspace"}.')
+        name = checked_name(body.get("name"))
+        record = await manager.create(TENANT, name=name, spec=manager.narrow(body))
+        return JSONResponse(container_object(record, clock.now()))
+
+    async def index(request: Request) -> Response:
+        page = await manager.list(
+            TENANT,
+            limit=whole_number(request, "limit", default=20, least=1, most=100),
+            after=request.query_params.get("after"),
+            order="asc" if one_of(request, "order", default="desc", allowed=ORDERS) == "asc" else "desc",
+            name=request.query_params.get("name"),
+        )
+        return list_object([container_object(record, clock.now()) for record in page.records], page.has_more)
+
+    async def read(request: Request) -> Response:
+        record = await manager.get(TENANT, request.path_params["container_id"])
+        return JSONResponse(container_object(record, clock.now()))
+
+    async def delete(request: Request) -> Response:
+        container_id = request.path_params["container_id"]
+        await manager.delete(TENANT, container_id)
+        return JSONResponse(deleted_container(container_id))
+
+    return [
+        Route("/v1/containers", create, methods=["POST"]),
+        Route("/v1/containers", index, methods=["GET"]),
+        Route("/v1/containers/{container_id}", read, methods=["GET"]),
+        Route("/v1/containers/{container_id}", delete, methods=["DELETE"]),
+    ]
+
+
+def file_routes(manager: ContainerManager) -> list[Route]:
+    """Upload, list, read, download and delete the files of a container."""
+    files = manager.files
+
+    async def create(request: Request) -> Response:
+        container_id = request.path_params["container_id"]
+        await manager.require_running(TENANT, container_id)
+        if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+            raise RequestInvalid(
+                "Send the file as multipart/form-data, in a part named `file`. Files by `file_id` are not built yet.",
+                param="file",
+                code="unsupported_content_type",
+            )
+        async with request.form(max_files=1, max_fields=8) as form:
+            upload = form.get("file")
+            if not isinstance(upload, UploadFile):
+                raise RequestInvalid("A part named `file` with the file's bytes is missing.", param="file")
+            record = await files.put(TENANT, container_id, upload.filename or "upload", _pieces(upload))
+        return JSONResponse(container_file_object(record))
+
+    async def index(request: Request) -> Response:
+        page = await files.list(
+            TENANT,
+            request.path_params["container_id"],
+            limit=whole_number(request, "limit", default=20, least=1, most=100),
+            after=request.query_params.get("after"),
+            order="asc" if one_of(request, "order", default="desc", allowed=ORDERS) == "asc" else "desc",
+        )
+        return list_object([container_file_object(record) for record in page.records], page.has_more)
+
+    async def read(request: Request) -> Response:
+        return JSONResponse(container_file_object(await files.get(TENANT, *_ids(request))))
+
+    async def content(request: Request) -> Response:
+        record, pieces = await files.open_content(TENANT, *_ids(request))
+        return StreamingResponse(_closing(pieces), headers=_headers(record))
+
+    async def delete(request: Request) -> Response:
+        container_id, file_id = _ids(request)
+        await files.delete(TENANT, container_id, file_id)
+        return JSONResponse(deleted_container_file(file_id))
+
+    root = "/v1/containers/{container_id}/files"
+    return [
+        Route(root, create, methods=["POST"]),
+        Route(root, index, methods=["GET"]),
+        Route(root + "/{file_id}", read, methods=["GET"]),
+        Route(root + "/{file_id}", delete, methods=["DELETE"]),
+        Route(root + "/{file_id}/content", content, methods=["GET"]),
+    ]
+
+
+def _ids(request: Request) -> tuple[str, str]:
+    return request.path_params["container_id"], request.path_params["file_id"]
+
+
+async def _pieces(upload: UploadFile) -> AsyncIterator[bytes]:
+    try:
+        while piece := await upload.read(PIECE):
+            yield piece
+    except ClientDisconnect as gone:
+        raise RequestInvalid("The upload broke off.") from gone
+
+
+async def _closing(pieces: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield piece
+
+
+def _headers(record: ContainerFileRecord) -> dict[str, str]:
+    """A download: a browser must never show what a command wrote as a page of this origin."""
+    name = quote(record.path.rsplit("/", 1)[-1], safe="", errors="replace")
+    return {
+        "content-type": "application/octet-stream",
+        "content-length": str(record.bytes),
+        "content-disposition": f"attachment; filename*=UTF-8''{name}",
+        "x-content-type-options": "nosniff",
+    }

@@ -1,0 +1,84 @@
+"""Every error as OpenAI's clients read it: a status and `{"error": {message, type, param, code}}`. Never a traceback."""
+
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ExceptionHandler
+
+from limpet.core import ids
+from limpet.core.errors import (
+    LimpetError,
+    RequestError,
+    RuntimeUnavailable,
+    SandboxError,
+    StoreError,
+    UpstreamError,
+    UpstreamRefused,
+)
+
+log = structlog.get_logger()
+
+# The provider's statuses that are the client's own doing; all others are between the gateway and the provider.
+_PASSED_ON = frozenset({400, 404, 409, 413, 422, 429})
+
+
+def error_response(
+    status: int, message: str, *, type: str = "invalid_request_error", param: str | None = None, code: str | None = None
+) -> Response:
+    """An error in OpenAI's shape, all four keys."""
+    body = {"error": {"message": message, "type": type, "param": param, "code": code}}
+    return JSONResponse(body, status_code=status)
+
+
+def response_of(problem: LimpetError) -> Response:
+    """What a client gets for one of our errors."""
+    match problem:
+        case RequestError():
+            return error_response(
+                problem.status, problem.message, type=problem.type, param=problem.param, code=problem.code
+            )
+        case UpstreamRefused(status=int(status)) if status in _PASSED_ON:
+            kind = "rate_limit_error" if status == 429 else "invalid_request_error"
+            code = problem.code or ("rate_limit_exceeded" if status == 429 else None)
+            return error_response(status, problem.message, type=kind, param=problem.param, code=code)
+        case UpstreamError():
+            return error_response(502, problem.message, type="server_error", code="provider_error")
+        case StoreError():
+            return error_response(500, problem.message, type="server_error", code="store_failed")
+        case SandboxError() | RuntimeUnavailable():
+            return error_response(503, problem.message, type="server_error", code="sandbox_unavailable")
+        case _:
+            return error_response(500, problem.message, type="server_error", code="server_error")
+
+
+async def _ours(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, LimpetError)
+    if not isinstance(problem, RequestError):
+        log.warning("request_failed", path=request.url.path, reason=problem.message)
+    return response_of(problem)
+
+
+async def _starlettes(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    if problem.status_code == 404:
+        return error_response(404, f"There is nothing at {request.method} {request.url.path}.", code="unknown_url")
+    if problem.status_code == 405:
+        allowed = (problem.headers or {}).get("Allow", "another method")
+        message = f"{request.url.path} does not take {request.method}; it takes {allowed}."
+        return error_response(405, message, code="method_not_allowed")
+    return error_response(problem.status_code, str(problem.detail))
+
+
+async def _unforeseen(request: Request, problem: Exception) -> Response:
+    request_id = ids.new_id(ids.REQUEST)
+    log.error("request_broke", path=request.url.path, request_id=request_id, exc_info=problem)
+    message = f"The gateway failed in a way that it did not foresee; its log says more under {request_id}."
+    return error_response(500, message, type="server_error", code="server_error")
+
+
+HANDLERS: dict[type[Exception] | int, ExceptionHandler] = {
+    LimpetError: _ours,
+    HTTPException: _starlettes,
+    Exception: _unforeseen,
+}

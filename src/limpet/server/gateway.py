@@ -1,0 +1,198 @@
+"""The gateway as a whole: its parts opened in order, its address bound, served until a signal, and closed again.
+
+Which runtime and which providers there are it is told; it names none.
+"""
+
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+import uvicorn
+from starlette.types import ASGIApp
+
+from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
+from limpet.containers.manager import ContainerManager
+from limpet.core import ids
+from limpet.core.clock import SystemClock, seconds
+from limpet.core.errors import AddressUnusable, RuntimeUnavailable
+from limpet.core.ports import Runtime
+from limpet.responses.metrics import Metrics
+from limpet.responses.prepare import LoopSettings, Preparer
+from limpet.responses.service import ResponseService
+from limpet.server import containers, health, responses
+from limpet.server.app import application
+from limpet.server.sse import KEEP_ALIVE_SECONDS
+from limpet.store.database import Database, DatabaseSettings
+from limpet.store.executions import Executions
+from limpet.store.home import HomeLock, prepare_home
+from limpet.store.journal import Journal
+from limpet.store.responses import Responses
+from limpet.upstreams.routing import Route, Router
+
+# So long open streams may go on after a signal; then they are cut. Their runs are not lost with them.
+GRACE_SECONDS = 2
+
+
+class Announce(Protocol):
+    """Called once, when requests are answered."""
+
+    def __call__(self, *, address: str, runtime: str, reason: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """What the operator chose. `data` is the working directory that models are told of; `keep_alive` is in seconds."""
+
+    home: Path
+    host: str = "127.0.0.1"
+    port: int = 8420
+    database: DatabaseSettings = field(default_factory=DatabaseSettings)
+    containers: ContainerSettings = field(default_factory=ContainerSettings)
+    limits: ShellLimits = field(default_factory=ShellLimits)
+    box: BoxSettings = field(default_factory=BoxSettings)
+    loop: LoopSettings = field(default_factory=LoopSettings)
+    data: str = "/mnt/data"
+    has_network: bool = False
+    stop_boxes: bool = False
+    keep_alive: float = KEEP_ALIVE_SECONDS
+
+
+@asynccontextmanager
+async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequence[Route]) -> AsyncIterator[ASGIApp]:
+    """The application, with everything that it stands on open. Raises LimpetError for whatever keeps it from serving."""
+    clock = SystemClock()
+    metrics = Metrics()
+    async with AsyncExitStack() as stack:
+        prepare_home(settings.home)
+        await stack.enter_async_context(HomeLock(settings.home))
+        database = await stack.enter_async_context(Database(settings.database, home=settings.home))
+        await stack.enter_async_context(runtime)
+        for provider in providers:
+            await stack.enter_async_context(provider.upstream)
+        manager = await stack.enter_async_context(
+            ContainerManager(
+                runtime,
+                database,
+                home=settings.home,
+                settings=settings.containers,
+                limits=settings.limits,
+                box=settings.box,
+                clock=clock,
+                stop_boxes=settings.stop_boxes,
+            )
+        )
+        journal = await stack.enter_async_context(Journal(database))
+        router = Router(providers)
+        rows = Responses(database)
+        preparer = Preparer(
+            responses=rows,
+            executions=Executions(database),
+            journal=journal,
+            router=router,
+            containers=manager,
+            clock=clock,
+            limits=settings.limits,
+            settings=settings.loop,
+            has_network=settings.has_network,
+            owner=ids.new_id("node"),
+            data=settings.data,
+            metrics=metrics,
+        )
+        service = await stack.enter_async_context(
+            ResponseService(responses=rows, journal=journal, preparer=preparer, clock=clock, metrics=metrics)
+        )
+        routes = [
+            *responses.routes(service, keep_alive=settings.keep_alive),
+            *containers.container_routes(manager, clock),
+            *containers.file_routes(manager),
+            *health.routes(
+                health=health.Health(runtime, clock),
+                runtime=runtime.name,
+                router=router,
+                metrics=metrics,
+                started_at=seconds(clock.now()),
+            ),
+        ]
+        yield application(routes, metrics=metrics)
+
+
+async def serve(
+    settings: GatewaySettings, *, runtime: Runtime, why: str, providers: Sequence[Route], announce: Announce
+) -> None:
+    """Serve until SIGTERM or SIGINT. `why` says how the runtime came to be chosen. Raises LimpetError."""
+    with bound(settings.host, settings.port) as listener:
+        async with runtime:
+            probe = await runtime.probe()
+        if not probe.works:
+            raise RuntimeUnavailable(runtime.name, probe.detail, probe.remedy)
+        host, port = listener.getsockname()[:2]
+        address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+        def ready() -> None:
+            announce(address=address, runtime=runtime.name, reason=" ".join([why, probe.detail, *probe.notes]))
+
+        async with opened(settings, runtime=runtime, providers=providers) as app:
+            await _serve_until_signal(app, listener, ready)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises AddressUnusable."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as problem:
+        raise AddressUnusable(host, port, str(problem.strerror or problem)) from problem
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except OSError as problem:
+        listener.close()
+        raise AddressUnusable(host, port, str(problem.strerror or problem).lower()) from problem
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers, which would end the process before our parts are closed."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # theirs is a generator's
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+async def _serve_until_signal(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    server = _Server(config, ready)
+
+    async def end_at_signal() -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for _ in signals:
+                server.should_exit = True
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(end_at_signal)
+        await server.serve(sockets=[listener])
+        tasks.cancel_scope.cancel()

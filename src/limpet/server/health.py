@@ -1,0 +1,82 @@
+"""Is it alive, is it well, what has it done: `/livez`, `/healthz`, `/metrics`, and which models there are."""
+
+import anyio
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from limpet.core.clock import Clock
+from limpet.core.ports import Probe, Runtime
+from limpet.responses.metrics import Metrics
+from limpet.upstreams.routing import ListedModel, Router
+
+FRESH_SECONDS = 10.0
+
+
+class Health:
+    """Probes the runtime when asked, at most every 10 s; who asks in between shares the answer."""
+
+    def __init__(self, runtime: Runtime, clock: Clock) -> None:
+        self._runtime = runtime
+        self._clock = clock
+        self._lock = anyio.Lock()
+        self._probe: Probe | None = None
+        self._at = 0.0
+
+    async def probe(self) -> tuple[Probe, float]:
+        """What the newest probe found and how many seconds ago it began."""
+        async with self._lock:
+            now = self._clock.monotonic()
+            if self._probe is None or now - self._at >= FRESH_SECONDS:
+                self._probe, self._at = await self._runtime.probe(), now
+            return self._probe, self._clock.monotonic() - self._at
+
+
+def routes(*, health: Health, runtime: str, router: Router, metrics: Metrics, started_at: int) -> list[Route]:
+    """`started_at` is in seconds since 1970; models have no other age."""
+
+    async def livez(request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def healthz(request: Request) -> Response:
+        probe, age = await health.probe()
+        body = {
+            "status": "ok" if probe.works else "failing",
+            "runtime": {
+                "name": runtime,
+                "works": probe.works,
+                "detail": probe.detail,
+                "remedy": probe.remedy,
+                "notes": list(probe.notes),
+                "probed_seconds_ago": round(age, 3),
+            },
+        }
+        return JSONResponse(body, status_code=200 if probe.works else 503)
+
+    async def metrics_page(request: Request) -> Response:
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def models(request: Request) -> Response:
+        listed = [_model(model, started_at) for model in router.models()]
+        return JSONResponse({"object": "list", "data": listed})
+
+    async def model(request: Request) -> Response:
+        wanted = request.path_params["model"]
+        for listed in router.models():
+            if listed.id == wanted:
+                return JSONResponse(_model(listed, started_at))
+        found = router.find(wanted)
+        return JSONResponse(_model(ListedModel(wanted, found.upstream.name), started_at))
+
+    return [
+        Route("/livez", livez),
+        Route("/healthz", healthz),
+        Route("/metrics", metrics_page),
+        Route("/v1/models", models),
+        Route("/v1/models/{model:path}", model),
+    ]
+
+
+def _model(model: ListedModel, created: int) -> dict[str, object]:
+    return {"id": model.id, "object": "model", "created": created, "owned_by": model.provider}

@@ -1,0 +1,85 @@
+"""`/v1/responses`: create, read, follow, delete."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from limpet.responses.request import parse
+from limpet.responses.service import ResponseService
+from limpet.server.auth import TENANT
+from limpet.server.bodies import json_body, truth, whole_number
+from limpet.server.errors import response_of
+from limpet.server.sse import EventStream
+
+# So long a stream waits for the model's first sign before its 200: a provider's refusal can then still be a status.
+REFUSAL_SECONDS = 5.0
+T = TypeVar("T")
+
+
+def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
+    """The resource's routes. `keep_alive` is in seconds."""
+
+    async def create(request: Request) -> ASGIApp:
+        asked = parse(await json_body(request))
+        record = await service.create(TENANT, asked)
+
+        async def release() -> None:
+            await service.release(record.id)
+
+        if asked.is_streamed:
+            refusal = await service.refusal(record.id, within=REFUSAL_SECONDS)
+            if refusal is None:
+                return EventStream(service.follow(TENANT, record.id), release=release, keep_alive=keep_alive)
+            await release()
+            return response_of(refusal)
+        try:
+            return JSONResponse(await _while_there(request, lambda: service.whole(TENANT, record.id)))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await release()
+
+    async def read(request: Request) -> ASGIApp:
+        response_id = request.path_params["response_id"]
+        is_streamed = truth(request, "stream")
+        after = whole_number(request, "starting_after", default=-1, least=-1, most=2**63 - 1)
+        if not is_streamed:
+            return JSONResponse(await service.get(TENANT, response_id))
+        await service.get(TENANT, response_id)
+        events = service.follow(TENANT, response_id, after=after)
+        return EventStream(events, release=_nothing, keep_alive=keep_alive)
+
+    async def delete(request: Request) -> Response:
+        response_id = request.path_params["response_id"]
+        await service.delete(TENANT, response_id)
+        return JSONResponse({"id": response_id, "object": "response", "deleted": True})
+
+    return [
+        Route("/v1/responses", create, methods=["POST"]),
+        Route("/v1/responses/{response_id}", read, methods=["GET"]),
+        Route("/v1/responses/{response_id}", delete, methods=["DELETE"]),
+    ]
+
+
+async def _nothing() -> None:
+    """A reader of a stored response leaves nothing to let go of."""
+
+
+async def _while_there(request: Request, wanted: Callable[[], Awaitable[T]]) -> T | None:
+    """The value, or None once the client has gone: then nobody waits for it."""
+    value: T | None = None
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        value = await wanted()
+        tasks.cancel_scope.cancel()
+    return value

@@ -1,0 +1,86 @@
+"""Server-sent events: `event:` and `data:` lines as OpenAI writes them, each frame in one piece, comments while nothing happens."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import anyio
+import structlog
+from starlette.types import Receive, Scope, Send
+
+from limpet.core.errors import LimpetError
+from limpet.responses.replay import Told
+
+KEEP_ALIVE_SECONDS = 15.0
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+_END = b"data: [DONE]\n\n"
+log = structlog.get_logger()
+
+
+def frame(told: Told) -> bytes:
+    """One event on the wire."""
+    return b"event: " + told.type.encode() + b"\ndata: " + told.payload() + b"\n\n"
+
+
+class EventStream:
+    """Writes events until they end or the client leaves; either way `release` is awaited last.
+
+    `keep_alive` is in seconds: so long after the last byte a comment is written (DESIGN section 7, silence).
+    """
+
+    def __init__(
+        self,
+        events: AsyncIterator[Told],
+        *,
+        release: Callable[[], Awaitable[None]],
+        keep_alive: float = KEEP_ALIVE_SECONDS,
+    ) -> None:
+        self._events = events
+        self._release = release
+        self._keep_alive = keep_alive
+        self._lock = anyio.Lock()
+        self._has_spoken = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(watch)
+                tasks.start_soon(self._comment, send)
+                await self._pump(send)
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._release()
+
+    async def _pump(self, send: Send) -> None:
+        try:
+            async for told in self._events:
+                await self._write(send, frame(told))
+        except LimpetError as problem:
+            # Too late for a status: the stream itself says what happened.
+            log.warning("stream_broke", reason=problem.message)
+            event = {"code": "server_error", "message": problem.message, "param": None}
+            await self._write(send, frame(Told(seq=0, type="error", data=event)))
+        await self._write(send, _END)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _write(self, send: Send, data: bytes) -> None:
+        self._has_spoken = True
+        async with self._lock:
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _comment(self, send: Send) -> None:
+        while True:
+            self._has_spoken = False
+            await anyio.sleep(self._keep_alive)
+            if not self._has_spoken:
+                await self._write(send, b": keep-alive\n\n")

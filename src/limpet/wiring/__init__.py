@@ -1,0 +1,116 @@
+"""The only place that names providers: from a name in the configuration to the class that it stands for.
+
+Each is loaded when it is asked for, so that starting costs what is used.
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from limpet.core.errors import ConfigInvalid
+from limpet.core.ports import Limits, Offer, Runtime, SandboxRef
+from limpet.workspace.opening import DEFAULT_TTL, Opening, open_in
+from limpet.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from limpet.config import Config
+
+RUNTIMES: Mapping[str, str] = {
+    "bubblewrap": "limpet.runtimes.bubblewrap:BubblewrapRuntime",
+    "local": "limpet.runtimes.local.runtime:LocalRuntime",
+    "memory": "limpet.runtimes.memory:MemoryRuntime",
+}
+# Runtimes that are made with settings of their own, which know where LIMPET_HOME is.
+RUNTIME_SETTINGS: Mapping[str, str] = {"bubblewrap": "limpet.runtimes.bubblewrap.settings:BubblewrapSettings"}
+# Known names whose runtimes are not built yet; to choose one is an error, never a silent substitute.
+RUNTIMES_TO_COME = ("client_passthrough", "cloudflare", "docker", "microsandbox", "opensandbox", "passthrough_openai")
+# Those that keep things of their own on the host; their constructors are told where.
+_KEEP_THINGS = frozenset({"bubblewrap"})
+
+
+def load(target: str) -> Any:
+    """What stands at "module:attribute"."""
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def load_runtime(
+    name: str, *, where: str = "runtime", key: str = "type", home: Path | None = None, **settings: Any
+) -> Runtime:
+    """A runtime by its name, not yet opened. Nothing starts before its `async with`.
+
+    `home` is where it keeps its own things (None: `default_home()`), `settings` are the runtime's own, where it has any.
+    Raises ConfigInvalid for a name that is unknown or not built yet, naming those that are; `where` and `key` say where the
+    name came from.
+    """
+    if name not in RUNTIMES:
+        problem = "is not built yet" if name in RUNTIMES_TO_COME else "is not a runtime"
+        raise ConfigInvalid(where, key, f"{name!r} {problem}; choose one of: {', '.join(sorted(RUNTIMES))}.")
+    if name in RUNTIME_SETTINGS:
+        made = load(RUNTIME_SETTINGS[name])(home=home or default_home(), **settings)
+        return cast(Runtime, load(RUNTIMES[name])(made))
+    return cast(Runtime, load(RUNTIMES[name])())
+
+
+def default_home() -> Path:
+    """Where everything that lasts is kept: LIMPET_HOME, else /var/lib/limpet for root and ~/.local/share/limpet for others."""
+    if named := os.environ.get("LIMPET_HOME"):
+        return Path(named)
+    return Path("/var/lib/limpet") if os.geteuid() == 0 else Path.home() / ".local/share/limpet"
+
+
+@asynccontextmanager
+async def open_workspace(
+    name: str = "box",
+    *,
+    runtime: str | Runtime = "bubblewrap",
+    lifetime: Literal["process", "ttl"] = "process",
+    ttl: float = DEFAULT_TTL,
+    ref: SandboxRef | None = None,
+    directory: Path | None = None,
+    image: Path | None = None,
+    limits: Limits | None = None,
+    env: Mapping[str, str] | None = None,
+    needs: frozenset[Offer] = frozenset(),
+    home: Path | None = None,
+) -> AsyncIterator[Workspace]:
+    """A workspace to run commands in, for the time of the block.
+
+    `runtime` is a name (bubblewrap, local, memory) or a runtime of your own that is open. With lifetime "process" the box ends
+    with the block and with this process; with "ttl" it lives on until nobody has used it for `ttl` seconds, and `ref=box.ref`
+    enters it again, also from another process. `directory` keeps its files (else they go with it), `home` is where the
+    runtime keeps its own things. Raises ConfigInvalid, RuntimeUnavailable, OfferMissing, BootFailed, SandboxGone.
+    """
+    opening = Opening(
+        lifetime=lifetime,
+        ttl=ttl,
+        ref=ref,
+        directory=directory,
+        image=image,
+        limits=limits or Limits(),
+        env=env or {},
+        needs=needs,
+    )
+    if not isinstance(runtime, str):
+        async with open_in(runtime, name, opening) as workspace:
+            yield workspace
+        return
+    async with (
+        load_runtime(runtime, home=home) as opened,
+        open_in(opened, name, opening) as workspace,
+    ):
+        yield workspace
+
+
+class Announce(Protocol):
+    """Called once, when requests are answered."""
+
+    def __call__(self, *, address: str, runtime: str, reason: str) -> None: ...
+
+
+def serve(config: "Config", *, stop_boxes: bool, announce: Announce) -> None:
+    """Serve the gateway until a signal ends it. Raises ConfigInvalid, and LimpetError for whatever keeps it from serving."""
+    load("limpet.wiring.gateway:serve")(config, stop_boxes=stop_boxes, announce=announce)

@@ -1,0 +1,98 @@
+"""From the operator's settings to a running gateway: which runtime, which providers, which limits."""
+
+import logging
+import sys
+
+import anyio
+import structlog
+
+from limpet import wiring
+from limpet.config import Config
+from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
+from limpet.core.ports import Offer, Runtime
+from limpet.responses.prepare import LoopSettings
+from limpet.server import gateway
+from limpet.store.database import DatabaseSettings
+from limpet.upstreams.routing import ProviderSettings, Route
+from limpet.upstreams.upstream import Upstream
+
+PROVIDERS = {
+    "anthropic": "limpet.upstreams.models:ModelsUpstream",
+    "openai": "limpet.upstreams.relay:RelayUpstream",
+    "openai_chat": "limpet.upstreams.models:ModelsUpstream",
+}
+
+
+def serve(config: Config, *, stop_boxes: bool, announce: wiring.Announce) -> None:
+    """See `wiring.serve`."""
+    log_to_stderr()
+    runtime = runtime_of(config)
+    providers = [Route(_upstream(settings), settings.models) for settings in config.providers]
+    chosen = f"chosen in {config.source}" if config.source != "the defaults" else "the default"
+    anyio.run(_serve, settings_of(config, runtime, stop_boxes=stop_boxes), runtime, chosen, providers, announce)
+
+
+async def _serve(
+    settings: gateway.GatewaySettings, runtime: Runtime, why: str, providers: list[Route], announce: wiring.Announce
+) -> None:
+    await gateway.serve(settings, runtime=runtime, why=f"{why}:", providers=providers, announce=announce)
+
+
+def runtime_of(config: Config) -> Runtime:
+    """The runtime that the settings choose, not yet opened. Raises ConfigInvalid."""
+    return wiring.load_runtime(
+        config.features.shell.type, where=config.source, key="features.shell.type", home=config.home
+    )
+
+
+def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -> gateway.GatewaySettings:
+    """The gateway's parts, as the file's sections say."""
+    shell, limits = config.features.shell, config.features.server_tools.shell_limits
+    containers = config.features.containers
+    return gateway.GatewaySettings(
+        home=config.home,
+        host=config.server.host,
+        port=config.server.port,
+        database=DatabaseSettings(url=config.database.url or ""),
+        containers=ContainerSettings(
+            default_idle_ttl_secs=containers.default_idle_ttl_secs, max_idle_ttl_secs=containers.max_idle_ttl_secs
+        ),
+        limits=ShellLimits(
+            command_timeout_secs=limits.command_timeout_secs,
+            max_output_chars=limits.max_output_chars,
+            default_mem_limit_mb=limits.default_mem_limit_mb,
+            max_mem_limit_mb=limits.max_mem_limit_mb,
+            allowed_egress_hosts=limits.allowed_egress_hosts,
+            allowed_domain_secrets=tuple(limits.allowed_domain_secrets),
+        ),
+        box=BoxSettings(image=shell.image, cpus=shell.cpus, memory_mb=shell.memory_mb),
+        loop=LoopSettings(
+            max_iterations=config.features.server_tools.max_iterations,
+            max_item_output_bytes=limits.max_item_output_bytes,
+            stream_output=shell.stream_output,
+        ),
+        data="/mnt/data" if Offer.ISOLATION in runtime.offers else "the directory that $LIMPET_DATA names",
+        has_network=Offer.ISOLATION not in runtime.offers,
+        stop_boxes=stop_boxes,
+    )
+
+
+def _upstream(settings: ProviderSettings) -> Upstream:
+    if settings.type == "script":
+        script: Upstream = wiring.load("limpet.upstreams.script:ScriptUpstream")(settings.name)
+        return script
+    made: Upstream = wiring.load(PROVIDERS[settings.type])(settings)
+    return made
+
+
+def log_to_stderr() -> None:
+    """Events as lines of key and value on standard error; colours only where a person looks on."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
