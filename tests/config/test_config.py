@@ -25,7 +25,7 @@ def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
     config = load(tmp_path)
     assert (config.source, config.server.host, config.server.port) == ("the defaults", "127.0.0.1", 8420)
     assert config.features.shell.type == "bubblewrap"
-    assert config.storage.container_files.path == tmp_path / "home/files"
+    assert (config.home, config.database.url) == (tmp_path / "home", None)
     assert [(each.name, each.type, each.models) for each in config.providers] == [
         ("limpet", "script", ("limpet/script",))
     ]
@@ -260,6 +260,7 @@ CONFLICTS = [
         "[features.server_tools.shell_limits]\nmax_mem_limit_mb = 256",
         "features.server_tools.shell_limits.max_mem_limit_mb",
     ),
+    ('[storage.container_files]\npath = "/tmp/x"', "storage.container_files.path"),
     ('[database]\nurl = "postgresql://u:secret@h/d"', "database.url"),
 ]
 

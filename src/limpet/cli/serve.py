@@ -21,7 +21,7 @@ def serve(config: Path | None, *, host: str | None, port: int | None, unsafe_loc
 
 
 def announce(*, address: str, runtime: str, reason: str) -> None:
-    """Called once, when requests are answered. `reason` is one sentence: why that runtime."""
+    """Called once, when requests are answered. `reason` says why that runtime, and what was found of it."""
     print(announcement(address=address, runtime=runtime, reason=reason), flush=True)
 
 
@@ -29,7 +29,7 @@ def announcement(*, address: str, runtime: str, reason: str) -> str:
     """What a person reads first: where it is, what runs the commands, and a request to paste."""
     body = shlex.quote(json.dumps(EXAMPLE))
     return f"""limpet serves {address}
-commands run in: {runtime} ({reason})
+commands run in {runtime}, {reason}
 
 Try it:
 

@@ -26,7 +26,7 @@ USUAL_HOSTS = {"openai": "api.openai.com", "openai_chat": "api.openai.com", "ant
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """All settings. `source` is the file they came from or "the defaults"; `home` is LIMPET_HOME. `providers` are in the file's
-    order, the built-in script last. `database.url` and `storage.container_files.path` are filled in."""
+    order, the built-in script last. `limpet.config.parts` turns `features` into the parts' own settings."""
 
     source: str
     home: Path
@@ -67,8 +67,8 @@ def load_config(
         home=home,
         server=sections.server,
         auth=sections.auth,
-        database=Database(url=sections.database.url or f"sqlite:{home / 'limpet.db'}"),
-        storage=_storage(sections.storage, home),
+        database=sections.database,
+        storage=sections.storage,
         providers=tuple(_providers(sections.providers, source.where, environ)),
         features=sections.features,
     )
@@ -84,11 +84,6 @@ def _overridden(sections: Sections, overrides: Overrides) -> Sections:
     if overrides.unsafe_local:
         shell = replace(shell, unsafe_local=True)
     return replace(sections, server=server, features=replace(sections.features, shell=shell))
-
-
-def _storage(storage: Storage, home: Path) -> Storage:
-    files = storage.container_files
-    return replace(storage, container_files=replace(files, path=files.path or home / "files"))
 
 
 def _providers(sections: Mapping[str, Provider], where: str, environ: Mapping[str, str]) -> Iterator[ProviderSettings]:
@@ -142,7 +137,7 @@ def _host(url: str | None, where: str, key: str) -> str | None:
 
 
 def _check(sections: Sections, where: str) -> None:
-    """What no single key can say."""
+    """What no single key can say, and what is accepted only as it is."""
     for key, problem in _conflicts(sections):
         raise ConfigInvalid(where, key, problem)
 
@@ -159,6 +154,11 @@ def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
         )
     if url is not None and not url.startswith("sqlite:"):
         yield "database.url", 'only SQLite is built; write "sqlite:" and a path'
+    if sections.storage.container_files.path is not None:
+        yield (
+            "storage.container_files.path",
+            "a directory of its own is not built yet: container files lie in LIMPET_HOME; set that to put them elsewhere",
+        )
     if shell.type == "local" and not shell.unsafe_local:
         yield (
             "features.shell.type",

@@ -42,7 +42,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerFiles:
-    """`path` is None for the directory `files` in the home directory."""
+    """`path` is None for the home directory, the only place that is built."""
 
     backend: Annotated[Literal["filesystem"], Later(("database", "s3"))] = "filesystem"
     path: Path | None = None
@@ -94,7 +94,7 @@ class Containers:
     max_files_per_exec: Positive = 64
     max_bytes_per_file: Positive = 25 * MIB
     first_user_id: Annotated[int, Between(1000, 4_000_000_000)] = 2_000_000_000
-    user_ids: Annotated[int, Between(1, 100_000_000)] = 65_536
+    user_ids: Annotated[int, Between(1, 100_000_000)] = 500_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
