@@ -1,0 +1,15 @@
+"""Fixtures of the contract tests."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def short_home() -> Iterator[Path]:
+    """A state directory with a short path: a Unix socket's address holds 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
+        Path(directory).chmod(0o711)
+        yield Path(directory)
