@@ -120,13 +120,10 @@ _EXPIRES_AFTER = 'Write it as {"anchor": "last_active_at", "minutes": 20}, with 
 
 
 def _network_policy(asked: object, param: str) -> dict[str, Any]:
-    kind = asked.get("type") if isinstance(asked, Mapping) else asked
-    if kind is None and not isinstance(asked, Mapping):
-        return {"type": "disabled"}
-    match kind:
-        case "disabled":
+    match asked:
+        case None | {"type": "disabled"}:
             return {"type": "disabled"}
-        case "allowlist":
+        case {"type": "allowlist"}:
             raise RequestInvalid(
                 "This runtime cannot hold a container to a list of domains, so it grants no network at all. "
                 'Use {"type": "disabled"}, or leave `network_policy` out.',
