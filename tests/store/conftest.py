@@ -1,12 +1,13 @@
 """What the tests of the store share: an open database, once in a file and once in memory, and records to put into it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from limpet.store.database import Database, DatabaseSettings
 from limpet.store.journal import Journal
+from tests.store.disk import Disk, mount, unmount
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -20,3 +21,13 @@ async def db(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Da
 async def journal(db: Database) -> AsyncIterator[Journal]:
     async with Journal(db) as journal:
         yield journal
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    path = tmp_path / "disk"
+    path.mkdir()
+    if reason := mount(path):
+        pytest.skip(reason)
+    yield Disk(path)
+    unmount(path)

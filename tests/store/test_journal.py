@@ -135,11 +135,10 @@ async def test_leaving_the_journal_commits_what_was_appended_and_ends_tails(db: 
     async def follow(journal: Journal, log: Log) -> None:
         seen.extend(await tail(journal, log))
 
-    async with anyio.create_task_group() as tasks:
-        async with Journal(db) as journal:
-            log = await a_log(db, journal)
-            tasks.start_soon(follow, journal, log)
-            await log.append(*entries(0, 99))
+    async with anyio.create_task_group() as tasks, Journal(db) as journal:
+        log = await a_log(db, journal)
+        tasks.start_soon(follow, journal, log)
+        await log.append(*entries(0, 99))
     assert seen == entries(0, 99)
     with pytest.raises(ValueError, match="closed"):
         await log.append(*entries(100, 100))

@@ -20,7 +20,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from limpet.core.errors import StoreFailed
 from limpet.store.schema import prepare
-from limpet.store.sqlite import PRAGMAS, Place, locate, why
+from limpet.store.sqlite import BUSY_SECONDS, PRAGMAS, Place, locate, why
 
 READERS = 4
 
@@ -109,7 +109,7 @@ def _engine(place: Place) -> AsyncEngine:
         pool_size=READERS,
         max_overflow=0,
         # The driver opens no transactions of its own; `_begin` does, so that a writer never has to upgrade a read lock.
-        connect_args={"isolation_level": None},
+        connect_args={"isolation_level": None, "timeout": BUSY_SECONDS},
     )
     event.listen(engine.sync_engine, "connect", _connected)
     event.listen(engine.sync_engine, "begin", _begin)

@@ -85,7 +85,8 @@ def _unusable(path: Path, error: OSError) -> HomeUnusable:
                 "Set LIMPET_HOME to a directory that can be written.",
             )
         case errno.ENOTDIR | errno.EEXIST:
-            reason, remedy = f"{where} is a file, not a directory.", "Move it away, or set LIMPET_HOME to a directory."
+            file = next((above for above in (Path(where), *path.parents) if above.is_file()), where)
+            reason, remedy = f"{file} is a file, not a directory.", "Move it away, or set LIMPET_HOME to a directory."
         case _:
             reason = f"{where}: {error.strerror}."
             remedy = "Make it writable for this user, or set LIMPET_HOME to a directory that is."

@@ -40,6 +40,11 @@ class Log:
         self._ring_bytes = 0
         self._changed: anyio.Event | None = None
 
+    @property
+    def next_seq(self) -> int:
+        """The number that the next entry must have."""
+        return self._appended + 1
+
     async def append(self, *entries: Entry) -> None:
         """Take these over; they will be committed in this order. Waits only while too much is uncommitted (journal.UNCOMMITTED_*),
         and cancelled then it has taken none. StoreFailed once the store failed for this log."""

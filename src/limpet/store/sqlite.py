@@ -12,7 +12,6 @@ from limpet.core.errors import DatabaseUnusable
 
 BUSY_SECONDS = 5.0
 PRAGMAS = (
-    f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}",
     "PRAGMA foreign_keys=ON",
     # In WAL mode this loses the last commits when the power fails, never when the process dies; the file stays whole.
     "PRAGMA synchronous=NORMAL",
@@ -69,10 +68,13 @@ def _without_password(url: str) -> str:
 
 def connect(place: Place, *, wait: float = BUSY_SECONDS) -> sqlite3.Connection:
     """A connection of the driver itself; transactions are opened by hand."""
-    connection = sqlite3.connect(place.uri, uri=True, isolation_level=None, check_same_thread=False)
-    for pragma in PRAGMAS:
-        connection.execute(pragma)
-    connection.execute(f"PRAGMA busy_timeout={int(wait * 1000)}")
+    connection = sqlite3.connect(place.uri, timeout=wait, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        for pragma in PRAGMAS:
+            connection.execute(pragma)
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 
