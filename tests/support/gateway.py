@@ -1,0 +1,115 @@
+"""A gateway as its users have it: the program itself, in a process of its own, on a free port, with a home of its own."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+
+READY_SECONDS = 20.0
+LIMPET = Path(sys.executable).parent / "limpet"
+_ADDRESS = re.compile(r"limpet serves (http://\S+)")
+
+
+@dataclass
+class Gateway:
+    """Start it with `start`, end it with `stop` (SIGTERM) or `kill` (SIGKILL), start it again on the same home.
+
+    `config` is the text of its limpet.toml beside the runtime's section; `env` is added to a small environment of its own.
+    """
+
+    directory: Path
+    runtime: str = "bubblewrap"
+    config: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    process: subprocess.Popen[bytes] | None = None
+    url: str = ""
+
+    @property
+    def home(self) -> Path:
+        return self.directory / "home"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "gateway.log"
+
+    def start(self) -> "Gateway":
+        """Returns when it answers; raises with its own words if it does not start."""
+        file = self.directory / "limpet.toml"
+        unsafe = "unsafe_local = true" if self.runtime == "local" else ""
+        shell = "" if "[features.shell]" in self.config else f'[features.shell]\ntype = "{self.runtime}"\n{unsafe}\n'
+        file.write_text(f"{self.config}\n{shell}")
+        out = self.log.open("wb")
+        arguments = [str(LIMPET), "serve", "--config", str(file), "--port", "0", *self.arguments]
+        self.process = subprocess.Popen(
+            arguments, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=self._environment()
+        )
+        out.close()
+        until = time.monotonic() + READY_SECONDS
+        while not (said := _ADDRESS.search(self.log.read_text(errors="replace"))):
+            if self.process.poll() is not None or time.monotonic() > until:
+                self.kill()
+                raise AssertionError(f"The gateway did not start: {self.log.read_text(errors='replace')}")
+            time.sleep(0.02)
+        self.url = said[1]
+        return self
+
+    def stop(self) -> int:
+        """Ask it to end, as a service manager does. Returns its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        return self._end(signal.SIGKILL)
+
+    def client(self, **options: Any) -> openai.OpenAI:
+        """The official client, which refuses every answer that is not to the letter."""
+        return openai.OpenAI(
+            base_url=f"{self.url}/v1",
+            api_key="none needed",
+            _strict_response_validation=True,
+            **{"max_retries": 0, "timeout": 60.0, **options},
+        )
+
+    def http(self) -> httpx2.Client:
+        """A plain client, for what no official client would send."""
+        return httpx2.Client(base_url=self.url, timeout=60.0, trust_env=False)
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
+        return {**kept, "LIMPET_HOME": str(self.home), **self.env}
+
+    def _end(self, number: int) -> int:
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        code = self.process.wait(timeout=20)
+        self.process = None
+        return code
+
+
+@contextmanager
+def running(directory: Path, **settings: Any) -> Iterator[Gateway]:
+    """A gateway for the time of the block; its boxes end with it."""
+    # Every directory above a box must let the box's own user pass.
+    for part in (directory, *directory.parents):
+        if part.stat().st_uid == os.geteuid() and str(part).startswith("/tmp/"):
+            part.chmod(part.stat().st_mode | 0o011)
+    arguments = ("--stop-boxes", *settings.pop("arguments", ()))
+    gateway = Gateway(directory, arguments=arguments, **settings).start()
+    try:
+        yield gateway
+    finally:
+        if gateway.process is None:
+            gateway.start()
+        gateway.stop()
