@@ -38,6 +38,12 @@ def test_the_file_here_goes_before_the_one_in_the_home_directory(tmp_path: Path)
     assert load(tmp_path, "[server]\nport = 2\n").server.port == 2
 
 
+def test_it_is_known_who_chose_the_runtime(tmp_path: Path) -> None:
+    assert load(tmp_path).runtime_source is None
+    assert load(tmp_path, LIMPET_FEATURES__SHELL__TYPE="memory").runtime_source == "LIMPET_FEATURES__SHELL__TYPE"
+    assert load(tmp_path, "[features.shell]\ntype = 'memory'\n").runtime_source == str(tmp_path / "limpet.toml")
+
+
 def test_a_named_file_goes_before_both(tmp_path: Path) -> None:
     (tmp_path / "limpet.toml").write_text("[server]\nport = 2\n")
     (tmp_path / "other.toml").write_text("[server]\nport = 3\n")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from limpet.config.bind import Binder
 from limpet.config.sections import Auth, Database, Features, Provider, Sections, Server, Storage
-from limpet.config.sources import find_source, home_directory, overlaid
+from limpet.config.sources import find_source, home_directory, overlaid, source_of
 from limpet.core.errors import ConfigInvalid
 from limpet.core.secret import Secret
 from limpet.upstreams.routing import ProviderSettings
@@ -26,7 +26,7 @@ USUAL_HOSTS = {"openai": "api.openai.com", "openai_chat": "api.openai.com", "ant
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """All settings. `source` is the file they came from or "the defaults"; `home` is LIMPET_HOME. `providers` are in the file's
-    order, the built-in script last. `limpet.config.parts` turns `features` into the parts' own settings."""
+    order, the built-in script last. `runtime_source` is the file or variable that chose the runtime, None where nobody did."""
 
     source: str
     home: Path
@@ -36,6 +36,7 @@ class Config:
     storage: Storage
     providers: tuple[ProviderSettings, ...]
     features: Features
+    runtime_source: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ def load_config(
         storage=sections.storage,
         providers=tuple(_providers(sections.providers, source.where, environ)),
         features=sections.features,
+        runtime_source=source_of(whole, ("features", "shell", "type"), file=source.where),
     )
 
 

@@ -3,7 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,16 @@ def overlaid(table: Mapping[str, Any], environ: Mapping[str, str], root: type) -
             parts = variable.removeprefix(PREFIX).split("__")
             _lay(whole, parts, root, Spelled(variable, environ[variable]))
     return whole
+
+
+def source_of(table: Mapping[str, Any], key: Sequence[str], *, file: str) -> str | None:
+    """Who sets a key of the overlaid table: a variable or the file; None for nobody."""
+    value: Any = table
+    for part in key:
+        if not isinstance(value, Mapping) or part not in value:
+            return None
+        value = value[part]
+    return value.variable if isinstance(value, Spelled) else file
 
 
 def _lay(table: dict[str, Any], parts: list[str], section: object, value: Spelled) -> None:

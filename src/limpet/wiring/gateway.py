@@ -28,7 +28,7 @@ def serve(config: Config, *, stop_boxes: bool, announce: wiring.Announce) -> Non
     log_to_stderr()
     runtime = runtime_of(config)
     providers = [Route(_upstream(settings), settings.models) for settings in config.providers]
-    chosen = f"chosen in {config.source}" if config.source != "the defaults" else "the default"
+    chosen = f"chosen by {config.runtime_source}" if config.runtime_source else "the default"
     anyio.run(_serve, settings_of(config, runtime, stop_boxes=stop_boxes), runtime, chosen, providers, announce)
 
 
@@ -55,7 +55,12 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         port=config.server.port,
         database=DatabaseSettings(url=config.database.url or ""),
         containers=ContainerSettings(
-            default_idle_ttl_secs=containers.default_idle_ttl_secs, max_idle_ttl_secs=containers.max_idle_ttl_secs
+            default_idle_ttl_secs=containers.default_idle_ttl_secs,
+            max_idle_ttl_secs=containers.max_idle_ttl_secs,
+            max_files_per_exec=containers.max_files_per_exec,
+            max_bytes_per_file=containers.max_bytes_per_file,
+            first_user_id=containers.first_user_id,
+            user_ids=containers.user_ids,
         ),
         limits=ShellLimits(
             command_timeout_secs=limits.command_timeout_secs,

@@ -1,0 +1,82 @@
+from dataclasses import fields
+from pathlib import Path
+
+from limpet.config import Config, load_config
+from limpet.config.sections import Features
+from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
+from limpet.responses.prepare import LoopSettings
+from limpet.server.gateway import GatewaySettings
+from limpet.wiring.gateway import runtime_of, settings_of
+
+EVERYTHING = """
+[server]
+port = 7
+[database]
+url = "sqlite:///x.db"
+[features.shell]
+type = "memory"
+image = "/opt/root"
+cpus = 2
+memory_mb = 64
+stream_output = false
+[features.containers]
+default_idle_ttl_secs = 11
+max_idle_ttl_secs = 12
+max_files_per_exec = 13
+max_bytes_per_file = 14
+first_user_id = 3000
+user_ids = 15
+[features.server_tools]
+max_iterations = 5
+[features.server_tools.shell_limits]
+default_mem_limit_mb = 65
+max_mem_limit_mb = 66
+allowed_egress_hosts = ["h"]
+command_timeout_secs = 16
+max_output_chars = 100
+max_item_output_bytes = 2048
+[features.server_tools.shell_limits.allowed_domain_secrets.TOKEN]
+value = "v"
+allowed_hosts = ["h"]
+"""
+
+
+def composed(config: Config) -> GatewaySettings:
+    return settings_of(config, runtime_of(config))
+
+
+def test_every_setting_reaches_its_part(tmp_path: Path) -> None:
+    (tmp_path / "limpet.toml").write_text(EVERYTHING)
+    given = composed(load_config(environ={"LIMPET_HOME": "/h"}, working_directory=tmp_path))
+    assert (given.home, given.host, given.port, given.database.url) == (Path("/h"), "127.0.0.1", 7, "sqlite:///x.db")
+    assert given.containers == ContainerSettings(
+        default_idle_ttl_secs=11,
+        max_idle_ttl_secs=12,
+        max_files_per_exec=13,
+        max_bytes_per_file=14,
+        first_user_id=3000,
+        user_ids=15,
+    )
+    assert given.limits == ShellLimits(
+        command_timeout_secs=16,
+        max_output_chars=100,
+        default_mem_limit_mb=65,
+        max_mem_limit_mb=66,
+        allowed_egress_hosts=("h",),
+        allowed_domain_secrets=("TOKEN",),
+    )
+    assert given.box == BoxSettings(image=Path("/opt/root"), cpus=2.0, memory_mb=64)
+    assert given.loop == LoopSettings(max_iterations=5, max_item_output_bytes=2048, stream_output=False)
+
+
+def test_without_settings_the_parts_have_their_own_defaults(tmp_path: Path) -> None:
+    environ = {"LIMPET_HOME": "/h", "LIMPET_FEATURES__SHELL__TYPE": "memory"}
+    given = composed(load_config(environ=environ, working_directory=tmp_path))
+    assert (given.containers, given.limits, given.loop) == (ContainerSettings(), ShellLimits(), LoopSettings())
+    # A box has one core and 512 MiB unless somebody says otherwise.
+    assert given.box == BoxSettings(cpus=1.0, memory_mb=512)
+
+
+def test_the_sections_name_every_key_of_the_containers_settings() -> None:
+    known = {field.name for field in fields(Features().containers)}
+    assert known == {field.name for field in fields(ContainerSettings)}
