@@ -8,13 +8,14 @@ import pytest
 
 from limpet.containers.manager import ContainerManager
 from limpet.core.clock import MICROSECONDS
-from limpet.core.command import Exited, Lost
+from limpet.core.command import Command, Exited, Lost, Script
 from limpet.core.errors import NotFound, RequestInvalid
 from limpet.core.ids import CONTAINER, new_id
 from limpet.core.ports import Runtime
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.store.containers import Containers
 from limpet.store.database import Database
+from limpet.store.executions import Execution, Executions
 from tests.containers.turned import TurnedClock
 
 pytestmark = pytest.mark.anyio
@@ -131,6 +132,34 @@ async def test_any_use_moves_the_end_and_a_lease_holds_it(containers: ContainerM
     assert await containers.reap_once() == (mine,)
 
 
+async def test_a_command_that_nobody_leases_it_for_holds_it_too(
+    containers: ContainerManager, db: Database, clock: TurnedClock
+) -> None:
+    mine = await new(containers)
+    async with containers.lease(TENANT, mine) as lease:
+        execution = Execution(
+            exec_id="resp_1.0.0.0",
+            tenant=TENANT,
+            response_id="resp_1",
+            container_id=mine,
+            boot_id=lease.boot_id,
+            step=0,
+            call_id="call_1",
+            command_index=0,
+            started_at=clock.now(),
+        )
+        await Executions(db).intend(execution)
+        process = await lease.workspace.start(Command(what=Script("sleep 600")), execution.exec_id)
+    clock.turn(1300)
+    assert await containers.reap_once() == ()
+    assert (await containers.list(TENANT)).records[0].last_active_at == clock.now()
+
+    await process.abort()
+    clock.turn(1300)
+
+    assert await containers.reap_once() == (mine,)
+
+
 async def test_a_deleted_container_is_gone_with_its_files_and_its_running_command_is_lost(
     containers: ContainerManager, tmp_path: Path
 ) -> None:
@@ -208,6 +237,7 @@ async def test_a_new_process_finds_the_container_and_sweeps_what_no_container_ow
 
     async with LocalRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as after:
         assert boxes_of(tmp_path) == [mine, "the-runtimes-own"]
+        assert len(after.swept) == 1
         async with after.lease(TENANT, mine) as lease:
             result = await lease.workspace.run("cat file")
 

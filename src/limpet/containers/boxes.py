@@ -143,8 +143,14 @@ class Boxes:
         for directory in await to_thread.run_sync(_entries, self._directory):
             # The runtime keeps boxes' own things there too, under names of its own.
             if is_id(directory.name, prefix=CONTAINER) and directory.name not in living:
-                await self._remove(directory)
-                cleared.append(f"Removed the directory {directory} of a container that has ended.")
+                try:
+                    await self._remove(directory)
+                    cleared.append(f"Removed the directory {directory} of a container that has ended.")
+                except OSError as error:
+                    # No reason not to serve the others; the operator reads it.
+                    cleared.append(
+                        f"Could not remove the directory {directory} of a container that has ended: {error}."
+                    )
         return cleared
 
     async def leave(self, *, stop: bool) -> None:

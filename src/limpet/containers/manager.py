@@ -67,7 +67,8 @@ class ContainerManager:
     """All containers of one home directory. `async with` opens it; runtime and database are open before and close after.
 
     Leaving it lets go of the boxes, which live on where the runtime offers that; `stop_boxes` ends them. `files` are the
-    containers' files. `trouble` is what went wrong in the last round of the reaper, None if nothing did.
+    containers' files. `trouble` is what went wrong in the last round of the reaper, None if nothing did; `swept` says what
+    earlier processes had left and was cleared at the start, a sentence each.
     """
 
     def __init__(
@@ -101,10 +102,11 @@ class ContainerManager:
             clock=self._clock,
         )
         self.trouble: str | None = None
+        self.swept: tuple[str, ...] = ()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._boxes.sweep(await self._rows.running())
+        self.swept = tuple(await self._boxes.sweep(await self._rows.running()))
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(self._reap_for_ever)
         self._stack.callback(tasks.cancel_scope.cancel)
@@ -211,9 +213,9 @@ class ContainerManager:
             try:
                 await self.reap_once()
                 self.trouble = None
-            except LimpetError as error:
+            except (LimpetError, OSError) as error:
                 # Told by /healthz. The next round asks again: a full disk must not end every running response.
-                self.trouble = error.message
+                self.trouble = str(error)
             await anyio.sleep(REAP_EVERY)
 
     async def _enter(self, tenant: str, container_id: str) -> Lease:
