@@ -3,7 +3,6 @@
 It must never show the provider's key, and never ask again once the first byte of an answer has arrived.
 """
 
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, Self
@@ -12,9 +11,10 @@ import anyio
 import httpx2
 import msgspec
 
-from limpet.core.clock import MICROSECONDS, Clock, SystemClock
+from limpet.core.clock import Clock, SystemClock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.core.secret import HIDDEN
+from limpet.upstreams.client import ProviderClient, close
 from limpet.upstreams.refusals import header_value, hidden_key, hide_key, refusal
 from limpet.upstreams.relay_events import Reader
 from limpet.upstreams.relay_request import request_body
@@ -25,12 +25,8 @@ from limpet.upstreams.upstream import Turn, TurnEvent
 
 OPENAI = "https://api.openai.com/v1"
 ERROR_BODY_BYTES = 64 * 1024
-CLOSING_SECONDS = 2.0
 DRAINING_SECONDS = 0.25
 MASK = HIDDEN.encode()
-
-# Failures of a connection after which nothing can have been answered, or nothing was.
-AGAIN = (httpx2.NetworkError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError)
 
 _decode = msgspec.json.Decoder().decode
 
@@ -48,16 +44,10 @@ class RelayUpstream:
         self._settings = settings
         self._retries = retries or Retries()
         self._clock = clock or SystemClock()
-        self._client: httpx2.AsyncClient | None = None
+        self._client: ProviderClient | None = None
 
     async def __aenter__(self) -> Self:
-        settings = self._settings
-        self._client = httpx2.AsyncClient(
-            # The system's certificates, not a bundled list; SSL_CERT_FILE is honoured.
-            verify=ssl.create_default_context(),
-            timeout=httpx2.Timeout(settings.timeout, connect=settings.connect_timeout, pool=None),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-        )
+        self._client = ProviderClient(self._settings, retries=self._retries, clock=self._clock)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -93,12 +83,10 @@ class RelayUpstream:
 
     async def _frames(self, content: bytes) -> AsyncGenerator[bytes, None]:
         """The data of each event of the answer. The connection is closed with this iterator."""
-        response, first, rest = await self._open(content)
+        response = await self._open(content)
         frames = Frames()
         try:
-            for data in frames.feed(first):
-                yield data
-            async for chunk in rest:
+            async for chunk in response.aiter_bytes():
                 for data in frames.feed(chunk):
                     yield data
             for data in frames.finish():
@@ -106,71 +94,40 @@ class RelayUpstream:
         except (httpx2.HTTPError, httpx2.StreamError, FrameTooLarge) as error:
             raise UpstreamBroken(self.name, self._said(error)) from error
         finally:
-            await _close(response)
+            await close(response)
 
-    async def _open(self, content: bytes) -> tuple[httpx2.Response, bytes, AsyncIterator[bytes]]:
-        """An answer whose first byte has arrived, and the way to the others; asked for again as the retries allow."""
-        attempt = 0
-        while True:
-            opened = await self._ask(content, attempt)
-            if not isinstance(opened, float):
-                return opened
-            await anyio.sleep(opened)
-            attempt += 1
-
-    async def _ask(self, content: bytes, attempt: int) -> tuple[httpx2.Response, bytes, AsyncIterator[bytes]] | float:
-        """One attempt: the answer, or the seconds to wait before the next. Raises UpstreamRefused when there should be none."""
-        response: httpx2.Response | None = None
-        kept = False
-        try:
-            response = await self._send(content)
-            if not response.is_success:
-                return await self._refused(response, attempt)
-            self._check_kind(response)
-            chunks = response.aiter_bytes()
-            first = await anext(chunks, None)
-            if first is None:
-                raise httpx2.RemoteProtocolError("The answer was empty.")
-            kept = True
-            return response, first, chunks
-        except httpx2.TransportError as error:
-            wait = self._retries.wait_after_failure(attempt) if isinstance(error, AGAIN) else None
-            if wait is None:
-                raise UpstreamRefused(self.name, None, f"it cannot be reached: {self._said(error)}") from error
-            return wait
-        finally:
-            if response is not None and not kept:
-                await _close(response)
-
-    async def _send(self, content: bytes) -> httpx2.Response:
+    async def _open(self, content: bytes) -> httpx2.Response:
+        """An answer whose first byte has arrived. Raises UpstreamRefused."""
         if self._client is None:
             raise RuntimeError("The upstream is used outside its `async with`.")
-        settings = self._settings
+        url = f"{(self._settings.base_url or OPENAI).rstrip('/')}/responses"
+        request = self._client.build_request("POST", url, content=content, headers=self._headers())
+        try:
+            response = await self._client.send(request, stream=True)
+        except httpx2.TransportError as error:
+            raise UpstreamRefused(self.name, None, f"it cannot be reached: {self._said(error)}") from error
+        try:
+            await self._check(response)
+        except BaseException:
+            await close(response)
+            raise
+        return response
+
+    def _headers(self) -> dict[str, str]:
         headers = {
             "accept": "text/event-stream",
             "accept-encoding": "identity",
             "content-type": "application/json",
         }
-        if settings.api_key:
-            headers["authorization"] = f"Bearer {header_value(self.name, settings.api_key)}"
-        url = f"{(settings.base_url or OPENAI).rstrip('/')}/responses"
-        request = self._client.build_request("POST", url, content=content, headers=headers)
-        return await self._client.send(request, stream=True)
+        if self._settings.api_key:
+            headers["authorization"] = f"Bearer {header_value(self.name, self._settings.api_key)}"
+        return headers
 
-    async def _refused(self, response: httpx2.Response, attempt: int) -> float:
-        """Seconds to wait after an error answer, or that answer as UpstreamRefused."""
-        body = b""
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) >= ERROR_BODY_BYTES:
-                break
-        now = self._clock.now() / MICROSECONDS
-        wait = self._retries.wait_after_status(attempt, response.status_code, response.headers, now=now)
-        if wait is None:
-            raise refusal(self.name, response.status_code, body[:ERROR_BODY_BYTES], self._settings.api_key)
-        return wait
-
-    def _check_kind(self, response: httpx2.Response) -> None:
+    async def _check(self, response: httpx2.Response) -> None:
+        """Raises UpstreamRefused for an error status, and for an answer that is no stream."""
+        if not response.is_success:
+            body = await _beginning_of(response)
+            raise refusal(self.name, response.status_code, body, self._settings.api_key)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in {"application/json", "text/html"}:
             raise UpstreamRefused(
@@ -181,10 +138,17 @@ class RelayUpstream:
         return hide_key(str(error) or type(error).__name__, self._settings.api_key)
 
 
-async def _close(response: httpx2.Response) -> None:
-    # Also when cancelled: the provider must learn at once that nobody listens any more.
-    with anyio.move_on_after(CLOSING_SECONDS, shield=True):
-        await response.aclose()
+async def _beginning_of(response: httpx2.Response) -> bytes:
+    """The body of an error, as much of it as is worth reading; it may break off."""
+    body = b""
+    try:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) >= ERROR_BODY_BYTES:
+                break
+    except httpx2.TransportError:
+        return body  # The status says that it failed; what has arrived says why.
+    return body[:ERROR_BODY_BYTES]
 
 
 async def _drain(frames: AsyncIterator[bytes]) -> None:
