@@ -1,0 +1,193 @@
+"""Starting a box: bubblewrap's arguments, the descriptors that go in, and how it comes to run by itself.
+
+bubblewrap is started in the background by a shell that ends at once. So it is nobody's child here, it outlives this process,
+and of it nothing stays here but one descriptor: the lifeline of a box that shall end with its creator.
+"""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from limpet.core.errors import BootFailed
+from limpet.core.ports import SandboxSpec, TimeToLive
+from limpet.runtimes.bubblewrap import limits, seccomp
+from limpet.runtimes.bubblewrap.ending import started_at
+from limpet.runtimes.bubblewrap.layout import DATA, ENVIRONMENT, USER, Layout
+from limpet.runtimes.bubblewrap.limits import Groups
+from limpet.runtimes.bubblewrap.payload import payload, starter
+from limpet.runtimes.bubblewrap.settings import Agent, BubblewrapSettings, Place
+
+_ISOLATED = (
+    *("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
+    *("--unshare-cgroup-try", "--as-pid-1", "--new-session", "--cap-drop", "ALL", "--clearenv"),
+    *("--uid", str(USER), "--gid", str(USER), "--hostname", "box"),
+)
+# Joins each group named before "--", then leaves the rest running by itself. "0" means the writing process.
+_IN_GROUPS = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@" &'
+_BACKLOG = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that is decided about a box before it starts."""
+
+    spec: SandboxSpec
+    place: Place
+    layout: Layout
+    settings: BubblewrapSettings
+    groups: Groups | None
+    user_id: int | None  # of the host; None where this process is not root
+
+
+@dataclass(slots=True, kw_only=True)
+class Started:
+    """A box that was started; its agent's first answer is the proof that it works.
+
+    `log` (a descriptor) is what bubblewrap, or the agent before it was ready, had to say. Closing `lifeline` ends the box.
+    """
+
+    agent: Agent
+    log: int
+    lifeline: int | None
+
+    def complaint(self) -> str:
+        return os.pread(self.log, 2000, 0).decode(errors="replace").strip()
+
+    def close(self) -> None:
+        """Close its descriptors, once."""
+        for descriptor in (self.log, self.lifeline):
+            if descriptor is not None and descriptor >= 0:
+                os.close(descriptor)
+        self.log, self.lifeline = -1, None
+
+
+async def start(plan: Plan) -> Started:
+    """Start bubblewrap with an agent. Raises BootFailed, in bubblewrap's own words; then no box runs, but the caller clears the
+    rest (`ending.clear`)."""
+    started = Started(
+        agent=Agent(boot_id=secrets.token_hex(16), pid=0, started=""), log=os.memfd_create("log"), lifeline=None
+    )
+    try:
+        # Shielded, for it takes milliseconds: a box whose pid is not known could not be ended.
+        with ExitStack() as kept, anyio.CancelScope(shield=True):
+            status = await _launch(plan, started, kept)
+            pid = await _child(status, started, plan.settings.boot_timeout)
+        begun = started_at(pid)
+        if begun is None:
+            raise BootFailed(started.complaint() or "bubblewrap ended at once.")
+        started.agent = Agent(boot_id=started.agent.boot_id, pid=pid, started=begun)
+    except BaseException:
+        started.close()
+        raise
+    return started
+
+
+async def _launch(plan: Plan, started: Started, kept: ExitStack) -> int:
+    """Run the launching shell to its end. Returns the descriptor on which bubblewrap reports; what was handed over is closed."""
+    status, report = os.pipe()
+    kept.callback(os.close, status)
+    with ExitStack() as handed:
+        handed.callback(os.close, report)
+        listener = _listen(plan.place)
+        handed.callback(os.close, listener)
+        spool = _unlinked(plan.place.directory / "spool")
+        handed.callback(os.close, spool)
+        lifeline = None
+        if not isinstance(plan.spec.lifetime, TimeToLive):
+            lifeline, started.lifeline = os.pipe()
+            handed.callback(os.close, lifeline)
+        ends = {"listener": listener, "spool": spool, "lifeline": lifeline}
+        source = _memory("agent", payload(_config(plan, started.agent.boot_id), ends))
+        handed.callback(os.close, source)
+        rules = _memory("seccomp", seccomp.program())
+        handed.callback(os.close, rules)
+        words = [*_launcher(plan), "bwrap", *_ISOLATED, "--seccomp", str(rules), "--json-status-fd", str(report)]
+        words += [*_environment(), *plan.layout.mounts, "--chdir", DATA, "--", *plan.layout.python, *starter(source)]
+        inside = [end for end in ends.values() if end is not None]
+        result = await anyio.run_process(
+            words,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=started.log,
+            env={"PATH": ENVIRONMENT["PATH"]},
+            start_new_session=True,
+            pass_fds=(report, source, rules, *inside),
+        )
+    if result.returncode != 0:
+        raise BootFailed(started.complaint() or "the launching shell failed.")
+    return status
+
+
+def _launcher(plan: Plan) -> list[str]:
+    groups = plan.groups.directories(plan.place.group) if plan.groups else []
+    words = ["/bin/sh", "-c", _IN_GROUPS, "sh", *(str(group / "cgroup.procs") for group in groups), "--"]
+    if plan.user_id is not None:
+        user = str(plan.user_id)
+        words += ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--"]
+    return words
+
+
+def _config(plan: Plan, boot_id: str) -> dict[str, object]:
+    lifetime = plan.spec.lifetime
+    return {
+        "boot_id": boot_id,
+        "ttl": lifetime.seconds if isinstance(lifetime, TimeToLive) else None,
+        "env": {**ENVIRONMENT, **plan.spec.env},
+        "limits": limits.of_each_process(plan.settings.limits(plan.spec.limits), whole_box=plan.groups is not None),
+    }
+
+
+def _environment() -> Iterator[str]:
+    for name in ("PATH", "LANG"):
+        yield from ("--setenv", name, ENVIRONMENT[name])
+
+
+def _listen(place: Place) -> int:
+    """The box's socket, bound and listening. Through a descriptor of its directory: a socket's path has room for 108 bytes."""
+    directory = os.open(place.run, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(f"/proc/self/fd/{directory}/{place.socket.name}")
+            listener.listen(_BACKLOG)
+            return listener.detach()
+    finally:
+        os.close(directory)
+
+
+def _unlinked(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    path.unlink()
+    return descriptor
+
+
+def _memory(name: str, content: bytes) -> int:
+    """A file in memory with that content, read from its beginning."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+async def _child(status: int, started: Started, timeout: float) -> int:
+    """The pid of the agent, from bubblewrap's report (`--json-status-fd`)."""
+    report = b""
+    with anyio.move_on_after(timeout):
+        while b"\n" not in report:
+            await anyio.wait_readable(status)
+            if not (piece := os.read(status, 4096)):
+                break
+            report += piece
+    try:
+        return int(json.loads(report.partition(b"\n")[0])["child-pid"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BootFailed(started.complaint() or "bubblewrap did not say which process it started.") from error

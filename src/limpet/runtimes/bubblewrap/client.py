@@ -1,0 +1,268 @@
+"""The host's end of a connection to an agent. Whatever a box sends is checked before it is believed.
+
+One task receives; requests wait for their reply, readers for their output. A frame that cannot be ends the connection, and
+everything that waited hears that the sandbox is gone.
+"""
+
+import os
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import NoReturn
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from limpet.core.command import Aborted, Chunk, Exited, Lost, Outcome, Position, TimedOut
+from limpet.core.errors import SandboxGone
+from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.inside.process import ABORTED, EXITED, TIMED_OUT
+
+_RECEIVE = 1 << 18
+_EARLY = 10_000
+_BROKEN = "It broke the protocol: {}."
+
+
+@dataclass(slots=True)
+class Reply:
+    """What came back for one request: values, or the refusal's values."""
+
+    values: Mapping[str, object] = field(default_factory=dict)
+    refused: bool = False
+    arrived: anyio.Event = field(default_factory=anyio.Event)
+
+
+@dataclass(slots=True)
+class Reading:
+    """One reader of a process's output: chunks until None. `position` is what has arrived, `credit` what may still come."""
+
+    number: int
+    chunks: MemoryObjectSendStream[Chunk | None]
+    position: Position
+    credit: int = wire.WINDOW
+
+
+class Client:
+    """A connection to one agent. `run` serves it until it breaks or `close` is called; then `gone` says why."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._in = bytearray()
+        self._out = bytearray()
+        self._writable = anyio.Event()
+        self._next = 1
+        self._replies: dict[int, Reply] = {}
+        self._readings: dict[int, Reading] = {}
+        self._endings: dict[int, Callable[[Outcome], None]] = {}
+        # Ends that came in one breath with the answer to `start`, before anybody could ask for them.
+        self._early: dict[int, Outcome] = {}
+        self.gone: str | None = None
+
+    async def run(self, tasks: TaskGroup) -> None:
+        """Receive until the end; one more task sends what the socket did not take at once."""
+        tasks.start_soon(self._keep_sending)
+        try:
+            while self.gone is None:
+                await self._receive()
+        except (wire.BadFrame, struct.error) as error:
+            self._end(_BROKEN.format(error))
+        except OSError:
+            self._end("Its agent does not answer any more.")
+        finally:
+            self.close()
+
+    def close(self, reason: str = "It was let go of.") -> None:
+        """Close the connection; everybody who waits gets SandboxGone. Twice is quiet."""
+        self._end(reason)
+        if self._socket.fileno() >= 0:
+            anyio.notify_closing(self._socket)
+            self._socket.close()
+
+    def _end(self, reason: str) -> None:
+        if self.gone is not None:
+            return
+        self.gone = reason
+        self._writable.set()
+        for reply in self._replies.values():
+            reply.arrived.set()
+        for reading in self._readings.values():
+            reading.chunks.close()
+        for tell in self._endings.values():
+            tell(Lost(f"The sandbox is gone. {reason}"))
+
+    def raise_gone(self) -> NoReturn:
+        raise SandboxGone(self.gone or "Its agent does not answer any more.")
+
+    async def request(self, kind: int, values: Mapping[str, object], *, payload: bytes | None = None) -> Reply:
+        """Ask, and wait for the answer. Raises SandboxGone."""
+        number = self._number()
+        reply = self._replies[number] = Reply()
+        try:
+            self.post(kind, number, wire.encode(dict(values)) if payload is None else payload)
+            await reply.arrived.wait()
+        finally:
+            self._replies.pop(number, None)
+        if self.gone is not None and not reply.values and not reply.refused:
+            self.raise_gone()
+        return reply
+
+    def _number(self) -> int:
+        self._next = self._next % 0x7FFFFFFF + 1
+        return self._next
+
+    def post(self, kind: int, number: int, payload: bytes) -> None:
+        """Send a frame; what the socket does not take now follows. Raises SandboxGone."""
+        if self.gone is not None:
+            self.raise_gone()
+        self._out += wire.frame(kind, number, payload)
+        self._send_some()
+
+    def _send_some(self) -> None:
+        try:
+            while self._out:
+                sent = self._socket.send(memoryview(self._out)[:_RECEIVE])
+                del self._out[:sent]
+        except BlockingIOError:
+            self._writable.set()
+        except OSError:
+            self._end("Its agent does not answer any more.")
+
+    async def _keep_sending(self) -> None:
+        while self.gone is None:
+            await self._writable.wait()
+            self._writable = anyio.Event()
+            while self._out and self.gone is None:
+                try:
+                    await anyio.wait_writable(self._socket)
+                except (anyio.ClosedResourceError, OSError, ValueError):
+                    return
+                self._send_some()
+
+    async def _receive(self) -> None:
+        try:
+            data = self._socket.recv(_RECEIVE)
+        except BlockingIOError:
+            try:
+                await anyio.wait_readable(self._socket)
+            except (anyio.ClosedResourceError, ValueError):
+                self._end("It was let go of.")
+            return
+        if not data:
+            self._end("It ended.")
+            return
+        self._in += data
+        while (found := wire.take_frame(self._in, wire.TO_HOST_LIMIT)) is not None:
+            self._take(*found)
+
+    def _take(self, kind: int, number: int, payload: bytes) -> None:
+        match kind:
+            case wire.DATA:
+                self._take_output(number, payload)
+            case wire.READ_END:
+                if (reading := self._readings.pop(number, None)) is not None:
+                    reading.chunks.send_nowait(None)
+            case wire.ENDED:
+                self._take_ending(number, outcome_of(wire.decode(payload)))
+            case wire.REPLY | wire.REFUSED:
+                if (reply := self._replies.get(number)) is not None:
+                    reply.values = {"": None, **wire.decode(payload)}
+                    reply.refused = kind == wire.REFUSED
+                    reply.arrived.set()
+            case _:
+                raise wire.BadFrame(f"a frame of kind {kind}")
+
+    def _take_output(self, number: int, payload: bytes) -> None:
+        reading = self._readings.get(number)
+        if reading is None:
+            return  # the reader left while this was on its way
+        stream, offset = wire.CHUNK.unpack_from(payload)
+        data = payload[wire.CHUNK.size :]
+        if stream not in (1, 2) or not data or len(data) > reading.credit:
+            raise wire.BadFrame("output that was not asked for")
+        chunk = Chunk(stream="stdout" if stream == 1 else "stderr", offset=offset, data=data)
+        if offset != reading.position.of(chunk.stream):
+            raise wire.BadFrame("output out of order")
+        reading.position = reading.position.after(chunk)
+        reading.credit -= len(data)
+        reading.chunks.send_nowait(chunk)
+
+    def _take_ending(self, process: int, outcome: Outcome) -> None:
+        if (tell := self._endings.pop(process, None)) is not None:
+            tell(outcome)
+        elif len(self._early) < _EARLY:
+            self._early[process] = outcome
+        else:
+            raise wire.BadFrame("too many ends of unknown commands")
+
+    def follow(self, process: int, tell: Callable[[Outcome], None]) -> None:
+        """Call `tell` once when that process ends, or with Lost when the connection does."""
+        if (early := self._early.pop(process, None)) is not None:
+            tell(early)
+        elif self.gone is not None:
+            tell(Lost(self.gone))
+        else:
+            self._endings[process] = tell
+
+    async def open_reading(
+        self, process: int, since: Position
+    ) -> tuple[Reading, MemoryObjectReceiveStream[Chunk | None]]:
+        """Begin to read a process's output. Raises SandboxGone."""
+        send, receive = anyio.create_memory_object_stream[Chunk | None](inf)
+        number = self._number()
+        reading = self._readings[number] = Reading(number, send, since)
+        asked = {"reader": reading.number, "process": process, "stdout": since.stdout, "stderr": since.stderr}
+        try:
+            reply = await self.request(wire.READ, asked)
+        except BaseException:
+            self.close_reading(reading)
+            raise
+        if reply.refused:
+            self.close_reading(reading)
+            raise SandboxGone("That part of the command's output was let go of already.")
+        return reading, receive
+
+    def grant(self, reading: Reading, amount: int) -> None:
+        """Let so many more bytes come."""
+        if self.gone is None and reading.number in self._readings:
+            reading.credit += amount
+            self.post(wire.GRANT, reading.number, wire.NUMBER.pack(amount))
+
+    def close_reading(self, reading: Reading) -> None:
+        """Stop reading; the process runs on without this reader. Twice is quiet."""
+        if self._readings.pop(reading.number, None) is not None and self.gone is None:
+            self.post(wire.UNREAD, reading.number, b"")
+
+
+def connect(path: Path) -> Client:
+    """A connection to the agent that listens there. Raises SandboxGone at once if none does."""
+    try:
+        directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SandboxGone("Its socket is not there any more.") from error
+    connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connected.setblocking(False)
+        # Through a descriptor: the path of a socket has room for 108 bytes only.
+        connected.connect(f"/proc/self/fd/{directory}/{path.name}")
+    except OSError as error:
+        connected.close()
+        raise SandboxGone("Nobody answers at its socket any more.") from error
+    finally:
+        os.close(directory)
+    return Client(connected)
+
+
+def outcome_of(values: Mapping[str, object]) -> Outcome:
+    """An outcome as the agent tells it. BadFrame for one that cannot be."""
+    kind, code = values.get("outcome"), values.get("code")
+    if kind == TIMED_OUT:
+        return TimedOut()
+    if kind == ABORTED:
+        return Aborted()
+    if kind == EXITED and isinstance(code, int) and 0 <= code <= 255:
+        return Exited(code)
+    raise wire.BadFrame("an outcome that cannot be")

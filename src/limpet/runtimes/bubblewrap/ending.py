@@ -1,0 +1,96 @@
+"""Ending a box from any process, and clearing all that it leaves: processes, cgroup, socket, record, temporary directories."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from limpet.runtimes.beneath import remove_tree
+from limpet.runtimes.bubblewrap.limits import Groups
+from limpet.runtimes.bubblewrap.settings import Agent, Place
+
+_GONE_WITHIN = 10.0
+_LOOK_AGAIN = 0.005
+
+
+def started_at(pid: int) -> str | None:
+    """When that process started, in the kernel's ticks; None if there is none, or only its remains."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in "ZX" else fields[19]
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the state on (proc_pid_stat(5))."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def lives(agent: Agent) -> bool:
+    return agent.pid > 0 and started_at(agent.pid) == agent.started
+
+
+async def clear(place: Place, agent: Agent | None, groups: Groups | None) -> None:
+    """End the box and remove what it had. Quiet where there is nothing. TimeoutError if the kernel keeps a process for 10 s."""
+    with anyio.fail_after(_GONE_WITHIN):
+        if agent is not None:
+            await _kill(agent)
+        if groups is not None:
+            await _empty(groups, place.group)
+    await to_thread.run_sync(_remove, place)
+
+
+def _remove(place: Place) -> None:
+    place.socket.unlink(missing_ok=True)
+    place.record.unlink(missing_ok=True)
+    remove_tree(place.directory)
+
+
+async def _kill(agent: Agent) -> None:
+    """Kill process 1 of the box, and with it all in it, and wait until it and bubblewrap's own process are gone."""
+    try:
+        inner = os.pidfd_open(agent.pid)
+    except (ProcessLookupError, ValueError):
+        return
+    outer = None
+    try:
+        # Asked after the descriptor was opened: from here on nobody else can have that pid.
+        if not lives(agent):
+            return
+        outer = _watcher(agent)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(inner, signal.SIGKILL)
+        await anyio.wait_readable(inner)
+        if outer is not None:
+            await anyio.wait_readable(outer)
+    finally:
+        for descriptor in (inner, outer):
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+def _watcher(agent: Agent) -> int | None:
+    """bubblewrap's outer process, which ends by itself after the agent; None if somebody killed it."""
+    fields = _stat(agent.pid)
+    if fields is None:
+        return None
+    try:
+        parent = int(fields[1])
+        if parent <= 1 or Path(f"/proc/{parent}/comm").read_text().strip() != "bwrap":
+            return None
+        return os.pidfd_open(parent)
+    except OSError:
+        return None
+
+
+async def _empty(groups: Groups, group: str) -> None:
+    """Kill whatever still counts to the group (a box that was starting), then remove it."""
+    while not groups.remove(group):
+        for pid in groups.members(group):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        await anyio.sleep(_LOOK_AGAIN)

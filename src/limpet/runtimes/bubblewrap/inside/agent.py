@@ -1,0 +1,209 @@
+"""Process 1 of a box: starts commands for the host, keeps their output, and ends the box when nobody wants it any more.
+
+Its commands run under the same user, so it hides itself from them before the first one starts (DESIGN section 4, point 2).
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # signal without its enums, which cost 3 ms at every boot
+import _socket
+import os
+import select
+import time
+from _collections_abc import Callable  # what collections.abc gives, without loading collections
+
+from limpet.runtimes.bubblewrap.inside import tree, wire
+from limpet.runtimes.bubblewrap.inside.connection import Connection
+from limpet.runtimes.bubblewrap.inside.process import Process
+from limpet.runtimes.bubblewrap.inside.requests import Requests
+from limpet.runtimes.bubblewrap.inside.spool import Spool
+
+_STARVES_FIRST = b"500"
+
+
+class Agent:
+    """The loop: whatever happens on a descriptor, then whatever is due."""
+
+    def __init__(self, config: dict[str, object], listener: _socket.socket, spool: Spool, lifeline: int | None) -> None:
+        ttl = config["ttl"]
+        self._ttl = ttl if isinstance(ttl, (int, float)) else None
+        self._listener = listener
+        self._lifeline = lifeline
+        self._poll = select.epoll()
+        self._handlers: dict[int, Callable[[int], None]] = {}
+        self._masks: dict[int, int] = {}
+        self._connections: dict[int, Connection] = {}
+        self._by_pid: dict[int, Process] = {}
+        self._requests = Requests(config, spool, self._release)
+        self._spoken = time.monotonic()
+
+    def run(self) -> None:
+        """Serve until the box shall end."""
+        read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        _signal.signal(_signal.SIGCHLD, _nothing)
+        _signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        self._listener.setblocking(False)
+        self._watch(read, select.EPOLLIN, lambda _: _empty(read))
+        self._watch(self._listener.fileno(), select.EPOLLIN, self._accept)
+        if self._lifeline is not None:
+            self._watch(self._lifeline, select.EPOLLIN, lambda _: self._requests.end())
+        while not self._requests.ended:
+            for descriptor, events in self._poll.poll(self._patience()):
+                if descriptor in self._handlers:
+                    self._handlers[descriptor](events)
+            self._reap()
+            self._tend()
+
+    def _patience(self) -> float | None:
+        """How long nothing needs to be done."""
+        times = [at for process in self._requests.running() if (at := process.next_time()) is not None]
+        if self._ttl is not None and not self._requests.running():
+            times.append(self._spoken + self._ttl)
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def _watch(self, descriptor: int, mask: int, handler: Callable[[int], None]) -> None:
+        """Call `handler` for these events from now on; a mask of 0 lets the descriptor be."""
+        before = self._masks.get(descriptor, 0)
+        self._handlers[descriptor] = handler
+        if mask == before:
+            return
+        if not mask:
+            self._unwatch(descriptor)
+        elif before:
+            self._poll.modify(descriptor, mask)
+        else:
+            self._poll.register(descriptor, mask)
+        self._masks[descriptor] = mask
+
+    def _unwatch(self, descriptor: int) -> None:
+        if self._masks.pop(descriptor, 0):
+            self._poll.unregister(descriptor)
+        self._handlers.pop(descriptor, None)
+
+    def _release(self, descriptor: int) -> None:
+        """The only way in which a descriptor that may be watched is closed."""
+        self._unwatch(descriptor)
+        os.close(descriptor)
+
+    def _accept(self, _: int) -> None:
+        try:
+            descriptor, _address = self._listener._accept()  # type: ignore[attr-defined]  # what socket.accept calls
+        except OSError:
+            return
+        connection = Connection(_socket.socket(fileno=descriptor))
+        self._connections[descriptor] = connection
+        self._serve(connection)
+
+    def _serve(self, connection: Connection) -> None:
+        mask = select.EPOLLIN | (select.EPOLLOUT if connection.waits_to_send else 0)
+        self._watch(connection.descriptor, mask, lambda events: self._hear(connection, events))
+
+    def _hear(self, connection: Connection, events: int) -> None:
+        if not events & ~select.EPOLLOUT:
+            return
+        try:
+            for kind, number, payload in connection.receive():
+                self._spoken = time.monotonic()
+                started = self._requests.answer(connection, kind, number, payload)
+                if started is not None:
+                    self._by_pid[started.pid] = started
+                    self._watch(started.executed, select.EPOLLIN, self._on_begun(started))
+        except wire.BadFrame:
+            connection.open = False
+
+    def _on_begun(self, process: Process) -> Callable[[int], None]:
+        return lambda _: self._begun(process)
+
+    def _begun(self, process: Process) -> None:
+        """The command was executed, so it can be looked at again and be made the first to go when memory runs out."""
+        self._release(process.executed)
+        try:
+            with open(f"/proc/{process.pid}/oom_score_adj", "wb", buffering=0) as file:
+                file.write(_STARVES_FIRST)
+        except OSError:
+            return  # it has ended already
+
+    def _reap(self) -> None:
+        """Wait for everything that has died: commands' shells, and what they left to process 1."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            process = self._by_pid.pop(pid, None)
+            if process is not None:
+                process.close_input()
+                process.shell_ended(status)
+
+    def _tend(self) -> None:
+        """Everything that is due: ends, output, input, connections that broke, the box's own time."""
+        for process in self._requests.active():
+            if process.tend():
+                self._spoken = time.monotonic()
+                self._requests.report_end(process, list(self._connections.values()))
+        self._requests.acknowledge_input()
+        for connection in list(self._connections.values()):
+            connection.pump()
+            if connection.open:
+                self._serve(connection)
+            else:
+                self._unwatch(connection.descriptor)
+                del self._connections[connection.descriptor]
+                connection.close()
+        for process in self._requests.active():
+            self._watch_process(process)
+        if self._ttl is not None and not self._requests.running() and time.monotonic() >= self._spoken + self._ttl:
+            self._requests.end()
+
+    def _watch_process(self, process: Process) -> None:
+        reading = select.EPOLLIN if process.may_read() else 0
+        for descriptor in process.outputs:
+            writing = select.EPOLLOUT if descriptor == process.stdin and process.has_input() else 0
+            self._watch(descriptor, reading | writing, self._on_output(process, descriptor))
+        if process.stdin is not None and process.stdin not in process.outputs:
+            mask = select.EPOLLOUT if process.has_input() else 0
+            self._watch(process.stdin, mask, lambda _: process.push_input())
+
+    def _on_output(self, process: Process, descriptor: int) -> Callable[[int], None]:
+        return lambda events: self._output(process, descriptor, events)
+
+    def _output(self, process: Process, descriptor: int, events: int) -> None:
+        if events & select.EPOLLOUT:
+            process.push_input()
+        if events & ~select.EPOLLOUT:
+            process.take_output(descriptor)
+
+
+def _nothing(*_: object) -> None:
+    """SIGCHLD only has to end the wait."""
+
+
+def _empty(descriptor: int) -> None:
+    try:
+        while len(os.read(descriptor, 4096)) == 4096:
+            pass
+    except BlockingIOError:
+        return
+
+
+def main(config: dict[str, object], *, listener: int, spool: int, lifeline: int | None) -> None:
+    """Be process 1 of the box. Returns when it shall end; everything in it dies with this process."""
+    tree.hide_self()
+    kept = {listener, spool} | ({lifeline} if lifeline is not None else set())
+    for name in os.listdir("/proc/self/fd"):
+        descriptor = int(name)
+        if descriptor > 2 and descriptor not in kept:
+            try:
+                os.close(descriptor)
+            except OSError:
+                continue  # the one that listed the directory
+    for descriptor in kept:
+        os.set_inheritable(descriptor, False)
+    agent = Agent(config, _socket.socket(fileno=listener), Spool(spool), lifeline)
+    null = os.open("/dev/null", os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+    agent.run()

@@ -1,0 +1,117 @@
+"""One connection from the host: whole frames in, frames out, and the readers that it opened. Never waits."""
+
+from __future__ import annotations
+
+import _socket
+
+from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.inside.process import Process
+
+_OUT_ENOUGH = 1 << 18
+_RECEIVE = 1 << 18
+
+
+class Reader:
+    """Somebody on the host who wants a command's output from some offset on, as fast as he grants."""
+
+    def __init__(self, number: int, process: Process, position: dict[int, int]) -> None:
+        self.number = number
+        self.process = process
+        self.position = position
+        self.credit = wire.WINDOW
+        self.done = False
+        process.positions[self] = position
+
+    def next_frame(self) -> bytes | None:
+        """What to send it now, if anything."""
+        if self.done:
+            return None
+        for stream, stored in self.process.streams.items():
+            at = self.position[stream]
+            if at >= stored.end:
+                continue
+            if self.credit <= 0:
+                return None
+            data = stored.read(at, min(self.credit, wire.PIECE))
+            self.position[stream] = at + len(data)
+            self.credit -= len(data)
+            return wire.frame(wire.DATA, self.number, wire.CHUNK.pack(stream, at) + data)
+        if self.process.runs:
+            return None
+        self.close()
+        return wire.frame(wire.READ_END, self.number)
+
+    def close(self) -> None:
+        self.done = True
+        self.process.positions.pop(self, None)
+
+
+class Connection:
+    """A socket to the host. `receive` gives whole frames; `send` queues; `pump` fills the queue from the readers."""
+
+    def __init__(self, sock: _socket.socket) -> None:
+        sock.setblocking(False)
+        self.socket = sock
+        self.descriptor = sock.fileno()
+        self.readers: dict[int, Reader] = {}
+        self.follows: set[int] = set()  # numbers of the processes whose end it wants to hear of
+        self.open = True
+        self._in = bytearray()
+        self._out = bytearray()
+
+    def receive(self) -> list[tuple[int, int, bytes]]:
+        try:
+            data = self.socket.recv(_RECEIVE)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self.open = False
+            return []
+        self._in += data
+        frames = []
+        while (found := wire.take_frame(self._in, wire.TO_AGENT_LIMIT)) is not None:
+            frames.append(found)
+        return frames
+
+    def send(self, kind: int, number: int, payload: bytes = b"") -> None:
+        self._out += wire.frame(kind, number, payload)
+
+    def pump(self) -> None:
+        """Queue output for the readers, by turns so that none waits for another, and send what the socket takes."""
+        busy = True
+        while self.open and (busy or self._out):
+            busy = False
+            for number, reader in list(self.readers.items()):
+                if len(self._out) >= _OUT_ENOUGH:
+                    break
+                if (ready := reader.next_frame()) is not None:
+                    self._out += ready
+                    busy = True
+                if reader.done:
+                    del self.readers[number]
+            if not self._flush():
+                return
+
+    def _flush(self) -> bool:
+        """False when the socket takes no more for now."""
+        try:
+            while self._out:
+                sent = self.socket.send(memoryview(self._out)[:_OUT_ENOUGH])
+                del self._out[:sent]
+        except BlockingIOError:
+            return False
+        except OSError:
+            self.open = False
+        return True
+
+    @property
+    def waits_to_send(self) -> bool:
+        return bool(self._out)
+
+    def close(self) -> None:
+        for reader in self.readers.values():
+            reader.close()
+        self.readers.clear()
+        self.socket.close()

@@ -1,0 +1,222 @@
+"""One command: its output, its input, its time and its end. Kept until it is forgotten."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import time
+from _collections_abc import Callable  # what collections.abc gives, without loading collections
+
+from limpet.runtimes.bubblewrap.inside import launch, tree
+from limpet.runtimes.bubblewrap.inside.spool import Spool, Stored
+
+EXITED = "exited"
+TIMED_OUT = "timed_out"
+ABORTED = "aborted"
+
+LINGER = 0.1  # seconds that a command waits for late writers once its shell has ended
+CAP = 256 << 20  # bytes kept of one command
+BEHIND = 4 << 20  # bytes that a reader may fall behind before the writer waits
+_PENDING = 0x541B
+_READ_SIZE = 1 << 16
+_END_OF_INPUT = b"\x04"
+
+
+class Process:
+    """A command that runs or has ended. The agent feeds it with what its descriptors and the clock say."""
+
+    def __init__(
+        self,
+        number: int,
+        exec_id: str,
+        started: launch.Started,
+        spool: Spool,
+        *,
+        terminal: bool,
+        release: Callable[[int], None],
+    ) -> None:
+        self.number = number
+        self.exec_id = exec_id
+        self.pid = started.pid
+        self.outputs = started.outputs
+        self.stdin = started.stdin
+        self.executed = started.executed
+        self.streams = {1: Stored(spool), 2: Stored(spool)}
+        self.terminal = terminal
+        self._release = release  # closes a descriptor
+        self.deadline: float | None = None
+        self.outcome: tuple[str, int] | None = None
+        self.forgotten = False
+        # reader -> stream -> offset of the next byte for it; the connections' readers keep it.
+        self.positions: dict[object, dict[int, int]] = {}
+        self._input: list[bytes] = []
+        self._input_ends = False
+        self._status: int | None = None
+        self._lingers_until: float | None = None
+        self._intent = EXITED
+        self._doomed: dict[int, str] = {}
+
+    # Output
+
+    def may_read(self) -> bool:
+        """Whether its pipes shall be emptied now: not past the cap, not while a reader is too far behind."""
+        if self.forgotten:
+            return True
+        if any(self._behind(position) > BEHIND for position in self.positions.values()):
+            return False
+        return self._kept() < CAP or self._make_room()
+
+    def _behind(self, position: dict[int, int]) -> int:
+        return sum(stored.end - position[stream] for stream, stored in self.streams.items())
+
+    def _kept(self) -> int:
+        return sum(stored.end - stored.start for stored in self.streams.values())
+
+    def _make_room(self) -> bool:
+        """Past the cap, let go of the oldest that every reader has got; without a reader nothing goes."""
+        for stream, stored in self.streams.items():
+            read = [position[stream] for position in self.positions.values()]
+            while read and self._kept() >= CAP and min(read) - stored.start >= _READ_SIZE:
+                stored.drop_oldest()
+        return self._kept() < CAP
+
+    def take_output(self, descriptor: int, size: int = _READ_SIZE) -> bool:
+        """Read once from one of its pipes. False at the end of it: the descriptor is closed then."""
+        try:
+            data = os.read(descriptor, size)
+        except BlockingIOError:
+            return True
+        except OSError:
+            # A terminal that nobody holds any more answers EIO.
+            data = b""
+        if data:
+            if not self.forgotten:
+                self.streams[self.outputs[descriptor]].append(data)
+            return True
+        del self.outputs[descriptor]
+        if self.stdin == descriptor:
+            self.stdin = None
+        self._release(descriptor)
+        return False
+
+    def _drain(self) -> None:
+        """Take what lies in the pipes now, however far a reader is behind: it was written before the end."""
+        for descriptor in list(self.outputs):
+            left = struct.unpack("i", fcntl.ioctl(descriptor, _PENDING, b"\0\0\0\0"))[0]
+            while left > 0 and self.take_output(descriptor, min(left, _READ_SIZE)):
+                left -= _READ_SIZE
+            if left == 0 and descriptor in self.outputs and self._status is not None:
+                self.take_output(descriptor)
+
+    # Input
+
+    def add_input(self, data: bytes) -> None:
+        if self.stdin is not None and not self._input_ends and data:
+            self._input.append(data)
+
+    def end_input(self) -> None:
+        if self._input_ends:
+            return
+        self._input_ends = True
+        if self.terminal:
+            self._input.append(_END_OF_INPUT)
+
+    def has_input(self) -> bool:
+        return self.stdin is not None and bool(self._input)
+
+    def push_input(self) -> None:
+        """Write what the command takes now; closes its input when that was all."""
+        while self.stdin is not None and self._input:
+            try:
+                written = os.write(self.stdin, self._input[0][:_READ_SIZE])
+            except BlockingIOError:
+                return
+            except OSError:
+                self._input.clear()
+                self._input_ends = True
+                break
+            rest = self._input[0][written:]
+            self._input[:1] = [rest] if rest else []
+        if self._input_ends and self.stdin is not None and not self.terminal:
+            self._release(self.stdin)
+            self.stdin = None
+
+    def resize(self, columns: int, rows: int) -> None:
+        if self.terminal and self.stdin is not None:
+            launch.resize(self.stdin, columns, rows)
+
+    # The end
+
+    @property
+    def runs(self) -> bool:
+        return self.outcome is None
+
+    def shell_ended(self, status: int) -> None:
+        self._status = status
+        self.deadline = None
+        self._lingers_until = time.monotonic() + LINGER
+
+    def kill(self, intent: str) -> None:
+        """Kill it and all below it; does nothing once its shell has ended, since what is left then was left on purpose."""
+        if self._status is None and self.outcome is None and not self._doomed:
+            self.deadline = None
+            self._doomed = tree.kill_tree(self.pid)
+            # Nothing found: its shell has ended by itself a moment ago and was not waited for yet.
+            self._intent = intent if self._doomed else EXITED
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its shell and what that runs in the foreground: the process group."""
+        if self._status is None and self.outcome is None:
+            try:
+                os.killpg(self.pid, number)
+            except ProcessLookupError:
+                tree.send(self.pid, number)
+
+    def next_time(self) -> float | None:
+        """When it wants to be looked at again, at the latest."""
+        if not self.runs:
+            return None
+        if self._doomed and self._status is not None:
+            return time.monotonic() + 0.002
+        times = [at for at in (self.deadline, self._lingers_until) if at is not None]
+        return min(times) if times else None
+
+    def tend(self) -> bool:
+        """Do what is due. True when it has just ended."""
+        if not self.runs:
+            return False
+        now = time.monotonic()
+        if self.deadline is not None and now >= self.deadline:
+            self.kill(TIMED_OUT)
+        if self._status is None or self._lingers_until is None:
+            return False
+        if self._doomed:
+            self._doomed = tree.still_there(self._doomed)
+            if self._doomed and now < self._lingers_until + 5:
+                return False
+        self._drain()
+        if self.outputs and now < self._lingers_until and self._intent == EXITED:
+            return False
+        self.outcome = (self._intent, _code(self._status))
+        return True
+
+    def close_input(self) -> None:
+        """Its shell has ended: nobody reads its input any more, so what is left of it goes."""
+        if self.stdin is not None and not self.terminal:
+            self._release(self.stdin)
+            self.stdin = None
+        self._input.clear()
+
+    def forget(self) -> None:
+        """Drop its output. Pipes that something still holds are read on and thrown away, so that it can go on writing."""
+        self.forgotten = True
+        for stored in self.streams.values():
+            stored.clear()
+
+
+def _code(status: int) -> int:
+    """The exit code as shells report it."""
+    if os.WIFSIGNALED(status):
+        return 128 + os.WTERMSIG(status)
+    return os.WEXITSTATUS(status)

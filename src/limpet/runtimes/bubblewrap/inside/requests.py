@@ -1,0 +1,200 @@
+"""What the host may ask of a box, and the commands that it asked for."""
+
+from __future__ import annotations
+
+import os
+import time
+from _collections_abc import Callable  # what collections.abc gives, without loading collections
+
+from limpet.runtimes.bubblewrap.inside import launch, wire
+from limpet.runtimes.bubblewrap.inside.connection import Connection, Reader
+from limpet.runtimes.bubblewrap.inside.process import ABORTED, Process
+from limpet.runtimes.bubblewrap.inside.spool import Spool
+
+WORKING_DIRECTORY = "/mnt/data"
+
+
+class Requests:
+    """The box's commands by number and by exec id, and an answer to each frame."""
+
+    def __init__(self, config: dict[str, object], spool: Spool, release: Callable[[int], None]) -> None:
+        self.ended = False
+        self._boot_id = config["boot_id"]
+        self._env: dict[str, str] = config["env"]  # type: ignore[assignment]  # written by the same version on the host
+        self._limits: dict[str, int] = config["limits"]  # type: ignore[assignment]  # likewise
+        self._spool = spool
+        self._release = release
+        self._processes: dict[int, Process] = {}
+        self._numbers: dict[str, int] = {}
+        self._next = 1
+        self._unread_input: list[tuple[Connection, int, Process]] = []
+
+    def end(self) -> None:
+        self.ended = True
+
+    def active(self) -> list[Process]:
+        """Those that run, and those whose pipes something still holds."""
+        return [process for process in self._processes.values() if process.runs or process.outputs]
+
+    def running(self) -> list[Process]:
+        return [process for process in self._processes.values() if process.runs]
+
+    def answer(self, connection: Connection, kind: int, number: int, payload: bytes) -> Process | None:
+        """Do what the frame asks. Returns the process that it started, if it did. BadFrame for what cannot be asked."""
+        if kind == wire.START:
+            return self._start(connection, number, payload)
+        if kind == wire.WRITE:
+            self._write(connection, number, payload)
+        elif kind == wire.GRANT:
+            if number in connection.readers:
+                connection.readers[number].credit += wire.NUMBER.unpack(payload)[0]
+        elif kind == wire.UNREAD:
+            if number in connection.readers:
+                connection.readers.pop(number).close()
+        else:
+            self._simple(connection, kind, number, wire.decode(payload))
+        return None
+
+    def _simple(self, connection: Connection, kind: int, number: int, asked: dict[str, object]) -> None:
+        if kind == wire.HELLO:
+            connection.send(wire.REPLY, number, wire.encode({"version": wire.VERSION, "boot_id": self._boot_id}))
+        elif kind == wire.FIND:
+            found = self._numbers.get(str(asked["exec_id"]))
+            if found is None:
+                self._refuse(connection, number, "unknown")
+            else:
+                self._describe(connection, number, self._processes[found])
+        elif kind == wire.TOUCH:
+            connection.send(wire.REPLY, number, wire.encode({}))
+        elif kind == wire.END:
+            self.end()
+        else:
+            self._about_process(connection, kind, number, asked)
+
+    def _about_process(self, connection: Connection, kind: int, number: int, asked: dict[str, object]) -> None:
+        process = self._processes.get(_int(asked["process"]))
+        if process is None or process.forgotten:
+            self._refuse(connection, number, "unknown")
+            return
+        if kind == wire.READ:
+            position = {1: _int(asked["stdout"]), 2: _int(asked["stderr"])}
+            if any(position[stream] < stored.start for stream, stored in process.streams.items()):
+                self._refuse(connection, number, "dropped")
+                return
+            reader = _int(asked["reader"])
+            connection.readers[reader] = Reader(reader, process, position)
+        elif kind == wire.CLOSE_STDIN:
+            process.end_input()
+            process.push_input()
+        elif kind == wire.RESIZE:
+            process.resize(_int(asked["columns"]), _int(asked["rows"]))
+        elif kind == wire.SIGNAL:
+            process.signal(_int(asked["number"]))
+        elif kind == wire.ABORT:
+            process.kill(ABORTED)
+        elif kind == wire.FORGET:
+            self._forget(process)
+        else:
+            raise wire.BadFrame(f"a request of kind {kind}")
+        connection.send(wire.REPLY, number, wire.encode({}))
+
+    def _start(self, connection: Connection, number: int, payload: bytes) -> Process | None:
+        size = wire.NUMBER.unpack_from(payload)[0]
+        asked = wire.decode(payload[4 : 4 + size])
+        exec_id = str(asked["exec_id"])
+        if exec_id in self._numbers:
+            self._describe(connection, number, self._processes[self._numbers[exec_id]])
+            return None
+        cwd = str(asked["cwd"] or WORKING_DIRECTORY)
+        if not os.path.isdir(cwd) or not os.access(cwd, os.X_OK):
+            self._refuse(connection, number, "cwd")
+            return None
+        try:
+            process = self._launch(
+                asked, exec_id, os.path.normpath(os.path.join(WORKING_DIRECTORY, cwd)), payload[4 + size :]
+            )
+        except OSError as error:
+            self._refuse(connection, number, "room", reason=str(error.strerror))
+            return None
+        self._describe(connection, number, process)
+        return process
+
+    def _launch(self, asked: dict[str, object], exec_id: str, cwd: str, stdin: bytes) -> Process:
+        env = {**self._env, "PWD": cwd, **asked["env"]}  # type: ignore[dict-item]  # of the host's own making
+        argv: list[str] = asked["argv"]  # type: ignore[assignment]  # likewise
+        terminal = asked["terminal"]
+        keeps_open = bool(asked["keeps_stdin_open"])
+        if terminal is not None:
+            size = (_int(terminal["columns"]), _int(terminal["rows"]))  # type: ignore[index]  # likewise
+            started = launch.start_on_terminal(argv, cwd=cwd, env=env, limits=self._limits, size=size)
+        else:
+            wants = keeps_open or bool(stdin)
+            started = launch.start(argv, cwd=cwd, env=env, limits=self._limits, wants_stdin=wants)
+        process = Process(
+            self._next, exec_id, started, self._spool, terminal=terminal is not None, release=self._release
+        )
+        self._next += 1
+        self._processes[process.number] = process
+        self._numbers[exec_id] = process.number
+        timeout = asked["timeout"]
+        if isinstance(timeout, (int, float)):
+            process.deadline = time.monotonic() + timeout
+        process.add_input(stdin)
+        if not keeps_open:
+            process.end_input()
+        process.push_input()
+        return process
+
+    def _describe(self, connection: Connection, number: int, process: Process) -> None:
+        outcome, code = process.outcome or (None, 0)
+        connection.follows.add(process.number)
+        described = {"process": process.number, "outcome": outcome, "code": code, "terminal": process.terminal}
+        connection.send(wire.REPLY, number, wire.encode(described))
+
+    def _refuse(self, connection: Connection, number: int, error: str, *, reason: str = "") -> None:
+        connection.send(wire.REFUSED, number, wire.encode({"error": error, "reason": reason}))
+
+    def report_end(self, process: Process, connections: list[Connection]) -> None:
+        outcome, code = process.outcome or (None, 0)
+        for connection in connections:
+            if process.number in connection.follows:
+                connection.follows.discard(process.number)
+                connection.send(wire.ENDED, process.number, wire.encode({"outcome": outcome, "code": code}))
+
+    def _forget(self, process: Process) -> None:
+        if process.runs:
+            return
+        process.forget()
+        self._numbers.pop(process.exec_id, None)
+        self._drop_if_silent(process)
+
+    def _drop_if_silent(self, process: Process) -> None:
+        if process.forgotten and not process.outputs:
+            self._processes.pop(process.number, None)
+
+    def _write(self, connection: Connection, number: int, payload: bytes) -> None:
+        process = self._processes.get(wire.NUMBER.unpack_from(payload)[0])
+        if process is None:
+            self._refuse(connection, number, "unknown")
+            return
+        process.add_input(payload[4:])
+        process.push_input()
+        self._unread_input.append((connection, number, process))
+
+    def acknowledge_input(self) -> None:
+        """Answer the writes whose bytes were taken over, or never will be; and let go of what is forgotten and silent."""
+        waiting = []
+        for connection, number, process in self._unread_input:
+            if process.has_input() and process.runs:
+                waiting.append((connection, number, process))
+            elif connection.open:
+                connection.send(wire.REPLY, number, wire.encode({}))
+        self._unread_input = waiting
+        for process in [one for one in self._processes.values() if one.forgotten]:
+            self._drop_if_silent(process)
+
+
+def _int(value: object) -> int:
+    if not isinstance(value, int):
+        raise wire.BadFrame("a number that is none")
+    return value

@@ -1,0 +1,78 @@
+"""Output that nobody has read yet, or may read again: raw, by offset. The newest part in memory, the rest in one unlinked file.
+
+The file is shared by all commands of the box and came as an open descriptor, so no command can reach, fill or remove it.
+"""
+
+from __future__ import annotations
+
+import os
+
+BLOCK = 1 << 16
+
+
+class Spool:
+    """Blocks of the box's spool file. What is freed is used again; when nothing is left in it, the file shrinks to nothing."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._free: list[int] = []
+        self._blocks = 0
+
+    def put(self, data: bytes) -> int:
+        """Keep at most one block; returns its number."""
+        if not self._free:
+            self._free.append(self._blocks)
+            self._blocks += 1
+        at = self._free[-1]
+        written = os.pwrite(self._descriptor, data, at * BLOCK)
+        if written < len(data):
+            raise OSError("the spool is full")
+        self._free.pop()
+        return at
+
+    def get(self, block: int, start: int, length: int) -> bytes:
+        return os.pread(self._descriptor, length, block * BLOCK + start)
+
+    def give_back(self, blocks: list[int]) -> None:
+        self._free.extend(blocks)
+        if len(self._free) == self._blocks:
+            self._free.clear()
+            self._blocks = 0
+            os.ftruncate(self._descriptor, 0)
+
+
+class Stored:
+    """One stream of one command: bytes from `start` to `end`."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._blocks: list[int] = []
+        self._tail = bytearray()
+        self.start = 0
+        self.end = 0
+
+    def append(self, data: bytes) -> None:
+        self._tail += data
+        self.end += len(data)
+        while len(self._tail) >= BLOCK:
+            self._blocks.append(self._spool.put(bytes(self._tail[:BLOCK])))
+            del self._tail[:BLOCK]
+
+    def read(self, offset: int, length: int) -> bytes:
+        """At least one byte from `offset` on where there is one, at most `length`; never over the edge of a block."""
+        block, within = divmod(offset - self.start, BLOCK)
+        if block < len(self._blocks):
+            return self._spool.get(self._blocks[block], within, min(length, BLOCK - within))
+        return bytes(self._tail[within : within + length])
+
+    def drop_oldest(self) -> None:
+        """Let the first whole block go, where there is one."""
+        if self._blocks:
+            self._spool.give_back([self._blocks.pop(0)])
+            self.start += BLOCK
+
+    def clear(self) -> None:
+        self._spool.give_back(self._blocks)
+        self._blocks = []
+        self._tail = bytearray()
+        self.start = self.end

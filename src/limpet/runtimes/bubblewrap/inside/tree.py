@@ -1,0 +1,91 @@
+"""A command's whole tree of processes: found by parents in /proc, stopped first and killed then, so that none slips away.
+
+Each command's shell is a subreaper (`adopt_orphans`): whatever calls setsid or forks twice stays below it while it lives.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+
+SIGKILL = 9
+SIGSTOP = 19
+_SET_DUMPABLE = 4
+_SET_CHILD_SUBREAPER = 36
+_ROUNDS = 200
+
+_prctl = ctypes.CDLL(None).prctl
+
+
+def hide_self() -> None:
+    """No process of the same user may look into this one: not its memory, not its descriptors."""
+    if _prctl(_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise OSError("this process cannot be hidden")
+
+
+def adopt_orphans() -> None:
+    _prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _status(pid: int) -> tuple[int, str, str] | None:
+    """Parent, state and start time of a process; None if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            # The name in brackets may hold anything, brackets too.
+            fields = file.read(4096).decode("ascii", "replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return int(fields[1]), fields[0], fields[19]
+
+
+def _below(root: int) -> dict[int, str]:
+    """Everything below `root` and itself, with its start time; what is already dead is left out."""
+    children: dict[int, list[int]] = {}
+    started: dict[int, str] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (found := _status(int(name))):
+            children.setdefault(found[0], []).append(int(name))
+            if found[1] not in "ZX":
+                started[int(name)] = found[2]
+    tree = [root]
+    for pid in tree:
+        tree.extend(children.get(pid, ()))
+    return {pid: started[pid] for pid in tree if pid in started}
+
+
+def kill_tree(root: int) -> dict[int, str]:
+    """Kill `root`, a child that was not waited for yet, and all below it. Returns pids and start times of what is dying."""
+    doomed: dict[int, str] = {}
+    quiet = 0
+    for _ in range(_ROUNDS):
+        found = _below(root)
+        new = [pid for pid in found if doomed.get(pid) != found[pid]]
+        for pid in new:
+            send(pid, SIGSTOP)
+        doomed.update(found)
+        # A stopped process cannot fork; two looks without a new one mean that all are stopped.
+        quiet = 0 if new else quiet + 1
+        if quiet == 2:
+            break
+        time.sleep(0.0005)
+    for pid in doomed:
+        send(pid, SIGKILL)
+    return doomed
+
+
+def still_there(doomed: dict[int, str]) -> dict[int, str]:
+    """Those of them that have not died yet."""
+    left = {}
+    for pid, started in doomed.items():
+        found = _status(pid)
+        if found and found[2] == started and found[1] not in "ZX":
+            left[pid] = started
+    return left
+
+
+def send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass

@@ -1,0 +1,201 @@
+"""The directories of a box on the host, and what of them, and of the host, it sees where. Makes files; starts nothing."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from limpet.core.errors import BootFailed
+from limpet.core.ports import SandboxSpec
+from limpet.runtimes.bubblewrap.settings import Place
+
+USER = 1000  # inside
+HOME = "/home/agent"
+DATA = "/mnt/data"
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+_HOST_PROGRAMS = "/run/limpet/host"
+_IMAGE_SETTINGS = "/run/limpet/etc"
+_BUNDLES = (CERTIFICATES, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+# What programs in the host's /usr expect to find and what says nothing about the host's people.
+_HARMLESS_SETTINGS = (
+    "alternatives",
+    "fonts",
+    "ImageMagick-6",
+    "ImageMagick-7",
+    "libreoffice",
+    "perl",
+    "python3",
+    "texmf",
+)
+_HARMLESS_FILES = ("ld.so.cache", "mime.types", "protocols", "services")
+_OURS = ("proc", "dev", "tmp", "mnt", "home", "run", "sys", "etc", "root", "boot", "lost+found", "old_root")
+
+ENVIRONMENT: Mapping[str, str] = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": HOME,
+    "USER": "agent",
+    "LOGNAME": "agent",
+    "SHELL": "/bin/bash",
+    "LANG": "C.UTF-8",
+    "LIMPET_DATA": DATA,
+    "SSL_CERT_FILE": CERTIFICATES,
+    "REQUESTS_CA_BUNDLE": CERTIFICATES,
+    "CURL_CA_BUNDLE": CERTIFICATES,
+    "GIT_SSL_CAINFO": CERTIFICATES,
+    "NODE_EXTRA_CA_CERTS": CERTIFICATES,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """A box's directories, made; `files` are its lasting roots by their path inside, `python` starts the agent."""
+
+    files: Mapping[str, Path]
+    mounts: tuple[str, ...]
+    python: tuple[str, ...]
+
+
+def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | None) -> Layout:
+    """Make what is missing and say how to mount it. `user_id` is the owner on the host where this process is root.
+
+    Raises BootFailed where a directory cannot be reached by that user, or no python3 can be found for the agent.
+    """
+    place.directory.mkdir(parents=True)
+    lasting = spec.directory if spec.directory is not None else place.directory
+    files = {DATA: lasting / "data", HOME: lasting / "home"}
+    lasting.mkdir(parents=True, exist_ok=True)
+    private = [place.directory / "tmp", place.directory / "shm"]
+    for directory in (*files.values(), *private):
+        directory.mkdir(mode=0o700, exist_ok=True)
+    settings = place.directory / "etc"
+    _write_settings(settings, spec.name, image)
+    for directory in {lasting, place.directory, *files.values(), *private}:
+        if user_id is not None:
+            os.chown(directory, user_id, user_id, follow_symlinks=False)
+        directory.chmod(0o1777 if directory in private else 0o700)
+    for directory in (lasting, place.directory, *spec.read_only.values()):
+        _require_passage(directory, user_id)
+    python, programs = _python(image)
+    mounts = [*_programs(image), *programs, "--ro-bind", str(settings), "/etc"]
+    mounts += _image_settings(image) if image else _host_settings()
+    mounts += ["--proc", "/proc", "--dev", "/dev", "--bind", str(private[1]), "/dev/shm", "--remount-ro", "/dev"]
+    mounts += ["--bind", str(private[0]), "/tmp", *_long_lived_tmp(image, private[0])]
+    for inside, directory in files.items():
+        mounts += ["--bind", str(directory), inside]
+    for inside, directory in spec.read_only.items():
+        mounts += ["--ro-bind", str(directory), inside]
+    return Layout(files=files, mounts=(*mounts, "--remount-ro", "/"), python=python)
+
+
+def _write_settings(settings: Path, name: str, image: Path | None) -> None:
+    """A private /etc: one user, no name servers, none of the host's accounts."""
+    host = "".join(letter if letter.isalnum() else "-" for letter in name).strip("-")[:63] or "box"
+    texts = {
+        "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{USER}:{USER}:agent:{HOME}:/bin/bash\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+        "group": f"root:x:0:\nagent:x:{USER}:\nnogroup:x:65534:\n",
+        "hosts": f"127.0.0.1 localhost {host}\n::1 localhost ip6-localhost ip6-loopback\n",
+        "hostname": f"{host}\n",
+        "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nprotocols: files\nservices: files\n",
+        "resolv.conf": "",
+    }
+    (settings / "ssl/certs").mkdir(parents=True)
+    for file, text in texts.items():
+        (settings / file).write_text(text)
+    base = image or Path("/")
+    for bundle in _BUNDLES:
+        if (source := base / bundle.lstrip("/")).is_file():
+            shutil.copyfile(source, settings / CERTIFICATES.removeprefix("/etc/"))
+            break
+    else:
+        (settings / CERTIFICATES.removeprefix("/etc/")).touch()
+    if image is not None:
+        for entry in _entries(image / "etc"):
+            if not (settings / entry.name).exists():
+                (settings / entry.name).symlink_to(f"{_IMAGE_SETTINGS}/{entry.name}")
+        return
+    for file in _HARMLESS_FILES:
+        with suppress(FileNotFoundError):
+            shutil.copyfile(f"/etc/{file}", settings / file)
+    for directory in _HARMLESS_SETTINGS:
+        if Path("/etc", directory).is_dir():
+            (settings / directory).mkdir()
+
+
+def _entries(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir()) if directory.is_dir() else []
+
+
+def _host_settings() -> Iterator[str]:
+    for directory in _HARMLESS_SETTINGS:
+        if Path("/etc", directory).is_dir():
+            yield from ("--ro-bind", f"/etc/{directory}", f"/etc/{directory}")
+
+
+def _image_settings(image: Path) -> Iterator[str]:
+    if (image / "etc").is_dir():
+        yield from ("--ro-bind", str(image / "etc"), _IMAGE_SETTINGS)
+
+
+def _programs(image: Path | None) -> Iterator[str]:
+    """The root file system: /usr and its short names, or all that an image has and that isn't the box's own."""
+    if image is not None:
+        for entry in _entries(image):
+            if entry.name in _OURS:
+                continue
+            if entry.is_symlink():
+                yield from ("--symlink", os.readlink(entry), f"/{entry.name}")
+            else:
+                yield from ("--ro-bind", str(entry), f"/{entry.name}")
+        return
+    yield from ("--ro-bind", "/usr", "/usr")
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        entry = Path("/", name)
+        if entry.is_symlink():
+            yield from ("--symlink", os.readlink(entry).lstrip("/"), f"/{name}")
+        elif entry.is_dir():
+            yield from ("--ro-bind", f"/{name}", f"/{name}")
+
+
+def _long_lived_tmp(image: Path | None, tmp: Path) -> tuple[str, ...]:
+    if image is None or not (image / "var").exists():
+        return ("--symlink", "../tmp", "/var/tmp")
+    return ("--bind", str(tmp), "/var/tmp") if (image / "var/tmp").is_dir() else ()
+
+
+def _python(image: Path | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How to start Python in the box, and what must be mounted for that."""
+    if image is None or _is_program(image, "/usr/bin/python3"):
+        if image is None and not Path("/usr/bin/python3").exists():
+            raise BootFailed("this host has no /usr/bin/python3. apt-get install python3")
+        return ("/usr/bin/python3",), ()
+    real = Path("/usr/bin/python3").resolve()
+    loaders = sorted(Path("/usr/lib64").glob("ld-linux*")) + sorted(Path("/usr/lib").glob("ld-linux*"))
+    if not real.exists() or not loaders:
+        raise BootFailed(f"neither {image} nor this host has a /usr/bin/python3. apt-get install python3")
+    libraries = f"{_HOST_PROGRAMS}/lib/{sys.implementation._multiarch}:{_HOST_PROGRAMS}/lib64:{_HOST_PROGRAMS}/lib"
+    loader = f"{_HOST_PROGRAMS}/{loaders[0].resolve().relative_to('/usr')}"
+    start = (loader, "--library-path", libraries, f"{_HOST_PROGRAMS}/bin/{real.name}")
+    return start, ("--ro-bind", "/usr", _HOST_PROGRAMS)
+
+
+def _is_program(image: Path, path: str) -> bool:
+    """Whether `path` is a file in the image, by its own links."""
+    for _ in range(8):
+        there = image / path.lstrip("/")
+        if not there.is_symlink():
+            return there.is_file()
+        path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(there)))
+    return False
+
+
+def _require_passage(directory: Path, user_id: int | None) -> None:
+    """bubblewrap runs as the box's user and has to walk to the directory."""
+    if user_id is None:
+        return
+    for above in directory.absolute().parents:
+        if not above.stat().st_mode & 0o001 and above.stat().st_uid != user_id:
+            raise BootFailed(f"{above} lets no other user pass, so the box cannot reach {directory}. chmod o+x {above}")

@@ -1,0 +1,169 @@
+"""Bounds of a whole box by cgroups, version 1 or 2, where this process may make them; and of each process, everywhere.
+
+A box's group lies in `limpet/` below the root of each hierarchy (root) or beside this process's own group where that was
+delegated (ordinary users, version 2), so that a later process finds it again.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from limpet.core.ports import Limits
+
+_PERIOD = 100_000  # microseconds
+# What a box needs beside its commands: bubblewrap's own process, the agent, and room for the agent to start one more.
+_SPARE_PROCESSES = 8
+_NEEDED = ("memory", "pids", "cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Where groups can be made: `parents` maps each needed controller to a directory, for version 2 all to the same."""
+
+    version: int
+    parents: Mapping[str, Path]
+
+    def directories(self, group: str) -> list[Path]:
+        """The directories of a box's group, whether or not they are there."""
+        return sorted({parent / group for parent in self.parents.values()})
+
+    def make(self, group: str, limits: Limits) -> list[Path]:
+        """Make a box's group; the box joins by its first process writing "0" to `cgroup.procs` in each. OSError if not permitted."""
+        for directory in self.directories(group):
+            directory.mkdir(exist_ok=True)
+        for controller, name, value, required in _settings(self.version, limits):
+            with nullcontext() if required else suppress(OSError):
+                (self.parents[controller] / group / name).write_text(value)
+        return self.directories(group)
+
+    def members(self, group: str) -> set[int]:
+        """The processes in it, by pid."""
+        found: set[int] = set()
+        for directory in self.directories(group):
+            with suppress(OSError):
+                found.update(int(line) for line in (directory / "cgroup.procs").read_text().split())
+        return found
+
+    def remove(self, group: str) -> bool:
+        """Remove an empty group; False while something is in it."""
+        for directory in self.directories(group):
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return False
+        return True
+
+    def all(self, prefix: str) -> set[str]:
+        """The names of groups that begin so."""
+        return {
+            entry.name
+            for parent in self.parents.values()
+            if parent.is_dir()
+            for entry in parent.iterdir()
+            if entry.is_dir() and entry.name.startswith(prefix)
+        }
+
+
+def _settings(version: int, limits: Limits) -> Iterator[tuple[str, str, str, bool]]:
+    """Controller, file, value, and whether a host without that file is refused."""
+    memory, cpus, processes = limits.memory, limits.cpus, limits.processes
+    if memory is not None:
+        yield ("memory", "memory.limit_in_bytes" if version == 1 else "memory.max", str(memory), True)
+        # Swap would double what was granted; hosts without swap accounting have no such file.
+        swap = ("memory.memsw.limit_in_bytes", str(memory)) if version == 1 else ("memory.swap.max", "0")
+        yield ("memory", *swap, False)
+    if processes is not None:
+        yield ("pids", "pids.max", str(processes + _SPARE_PROCESSES), True)
+    if cpus is not None:
+        quota = max(1000, int(cpus * _PERIOD))
+        if version == 1:
+            yield ("cpu", "cpu.cfs_period_us", str(_PERIOD), True)
+            yield ("cpu", "cpu.cfs_quota_us", str(quota), True)
+        else:
+            yield ("cpu", "cpu.max", f"{quota} {_PERIOD}", True)
+
+
+def find_groups(*, mounts: Path = Path("/proc/self/mountinfo"), own: Path = Path("/proc/self/cgroup")) -> Groups | None:
+    """Where this process may make groups that bound memory, processes and CPU; None if nowhere."""
+    hierarchies = list(_hierarchies(mounts))
+    first = {name: path for version, path, names in hierarchies if version == 1 for name in names if name in _NEEDED}
+    if len(first) == len(_NEEDED):
+        parents = {name: path / "limpet" for name, path in first.items()}
+        return Groups(1, parents) if all(_makes(parent) for parent in parents.values()) else None
+    for version, path, names in hierarchies:
+        if version == 2 and set(_NEEDED) <= set(names):
+            parent = _below_root(path) or _delegated(path, own)
+            return Groups(2, dict.fromkeys(_NEEDED, parent)) if parent else None
+    return None
+
+
+def _hierarchies(mounts: Path) -> Iterator[tuple[int, Path, list[str]]]:
+    """Version, mount point and controllers of each cgroup mount (proc_pid_mountinfo(5))."""
+    try:
+        lines = mounts.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        path = Path(left.split(" ")[4])
+        if kind == "cgroup":
+            yield 1, path, options.split(",")
+        elif kind == "cgroup2":
+            with suppress(OSError):
+                yield 2, path, (path / "cgroup.controllers").read_text().split()
+
+
+def _makes(directory: Path) -> bool:
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError:
+        return False
+    return os.access(directory, os.W_OK)
+
+
+def _enables(directory: Path) -> bool:
+    """Hand the controllers down to the groups in a directory (version 2)."""
+    try:
+        (directory / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in _NEEDED))
+    except OSError:
+        return False
+    return True
+
+
+def _below_root(root: Path) -> Path | None:
+    parent = root / "limpet"
+    return parent if _enables(root) and _makes(parent) and _enables(parent) else None
+
+
+def _delegated(root: Path, own: Path) -> Path | None:
+    """Beside this process's own group, where its parent was delegated to this user (systemd: Delegate= with DelegateSubgroup=)."""
+    for line in own.read_text().splitlines():
+        if line.startswith("0::"):
+            above = root / Path(line[3:].lstrip("/")).parent
+            parent = above / "limpet"
+            if os.access(above, os.W_OK) and _enables(above) and _makes(parent) and _enables(parent):
+                return parent
+    return None
+
+
+def of_each_process(limits: Limits, *, whole_box: bool) -> dict[str, int]:
+    """Limits for setrlimit(2) in each command, by the names of Python's `resource`.
+
+    `whole_box` says that a group bounds the box's memory; without one its memory is bounded per process: by RLIMIT_DATA, since
+    programs reserve far more address space (RLIMIT_AS) than they use.
+    """
+    found = {"RLIMIT_CORE": 0}
+    if limits.memory is not None and not whole_box:
+        found["RLIMIT_DATA"] = limits.memory
+    if limits.processes is not None:
+        found["RLIMIT_NPROC"] = limits.processes
+    if limits.open_files is not None:
+        found["RLIMIT_NOFILE"] = limits.open_files
+    if limits.file_size is not None:
+        found["RLIMIT_FSIZE"] = limits.file_size
+    return found

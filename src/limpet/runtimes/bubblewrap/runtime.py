@@ -1,0 +1,267 @@
+"""The runtime `bubblewrap`: boxes are created, found again, and swept when nobody knows them any more."""
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from limpet.core.command import Command, Exited, Script
+from limpet.core.errors import BootFailed, LimpetError, RuntimeUnavailable, SandboxClosed, SandboxGone
+from limpet.core.ports import Offer, Probe, SandboxRef, SandboxSpec
+from limpet.runtimes.bubblewrap import box, ending, probe
+from limpet.runtimes.bubblewrap.client import Client, connect
+from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.layout import lay_out
+from limpet.runtimes.bubblewrap.limits import Groups, find_groups
+from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
+from limpet.runtimes.bubblewrap.settings import NAME, Agent, BubblewrapSettings, Place, reference
+from limpet.runtimes.hostfiles import HostFiles
+from limpet.runtimes.refusals import refuse_missing_offers
+
+_OFFERS = frozenset(
+    {
+        Offer.ARGV,
+        Offer.STREAMING,
+        Offer.STDIN,
+        Offer.PTY,
+        Offer.SIGNALS,
+        Offer.CONCURRENT,
+        Offer.DETACHED,
+        Offer.ATTACH,
+        Offer.ISOLATION,
+    }
+)
+_SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ANSWERS_WITHIN = 10.0
+_PROBE_WITHIN = 10.0
+
+
+class BubblewrapRuntime:
+    """core.ports.Runtime. `home` alone stands for settings with that home and all else by default."""
+
+    def __init__(self, settings: BubblewrapSettings | None = None, *, home: Path | None = None) -> None:
+        if settings is None and home is None:
+            raise TypeError("BubblewrapRuntime needs settings or a home.")
+        self._settings = settings or BubblewrapSettings(home=home or Path())
+        self._stack = AsyncExitStack()
+        self._tasks: TaskGroup | None = None
+        self._groups: Groups | None = None
+        self._living: set[BubblewrapSandbox] = set()
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    @property
+    def offers(self) -> frozenset[Offer]:
+        """LIMITS only where cgroups can be made; known once it is open."""
+        return _OFFERS | {Offer.LIMITS} if self._groups else _OFFERS
+
+    async def __aenter__(self) -> Self:
+        await to_thread.run_sync(_prepare, self._settings.home)
+        self._groups = await to_thread.run_sync(find_groups)
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        with anyio.CancelScope(shield=True):
+            for sandbox in list(self._living):
+                await sandbox.release()
+        await self._stack.aclose()
+        self._tasks = None
+
+    async def probe(self) -> Probe:
+        if (missing := probe.missing_programs()) is not None:
+            return missing
+        try:
+            with anyio.fail_after(_PROBE_WITHIN):
+                sandbox = await self.create(SandboxSpec(name=f"probe-{secrets.token_hex(6)}"))
+                try:
+                    outcome = await (await sandbox.start(Command(what=Script("true")), "probe")).wait()
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await sandbox.destroy()
+        except TimeoutError:
+            return Probe(works=False, detail=f"A box did not run `true` within {_PROBE_WITHIN:.0f} s.")
+        except RuntimeUnavailable as error:
+            return Probe(works=False, detail=error.reason, remedy=error.remedy)
+        except (LimpetError, OSError) as error:
+            return probe.explain(error.reason if isinstance(error, BootFailed) else str(error))
+        if outcome != Exited(0):
+            return Probe(works=False, detail=f"`true` in a box ended with {outcome}.")
+        return probe.success(self._groups)
+
+    async def create(self, spec: SandboxSpec) -> BubblewrapSandbox:
+        self._require_open()
+        refuse_missing_offers(spec, self.offers, NAME)
+        if not _SHAPE_OF_NAMES.fullmatch(spec.name):
+            raise BootFailed(f"{spec.name!r} cannot be a name: letters, digits, _ and -, at most 64.")
+        if (missing := probe.missing_programs()) is not None:
+            raise RuntimeUnavailable(NAME, missing.detail, missing.remedy)
+        place = Place.of(self._settings.home, spec.name)
+        if (earlier := Agent.recorded(place)) is not None and ending.lives(earlier):
+            raise BootFailed(f"a sandbox named {spec.name} lives already.")
+        await ending.clear(place, earlier, self._groups)
+        started: box.Started | None = None
+        try:
+            plan = await to_thread.run_sync(self._plan, spec, place)
+            started = await box.start(plan)
+            place.record.write_text(json.dumps(started.agent.facts(spec.name)))
+            return await self._join(plan, started)
+        except BaseException as error:
+            with anyio.CancelScope(shield=True):
+                await ending.clear(place, started.agent if started else None, self._groups)
+            complaint = started.complaint() if started else ""
+            if started is not None:
+                started.close()
+            if isinstance(error, (OSError, SandboxGone)):
+                raise BootFailed(complaint or str(error)) from error
+            raise
+
+    def _plan(self, spec: SandboxSpec, place: Place) -> box.Plan:
+        """Everything on the host that a box needs before it starts. Blocking."""
+        image = spec.image or self._settings.image
+        user_id = None
+        if os.geteuid() == 0:
+            user_id = spec.user_id if spec.user_id is not None else self._unused_user()
+        layout = lay_out(spec, place, image, user_id)
+        if self._groups is not None:
+            self._groups.make(place.group, self._settings.limits(spec.limits))
+        return box.Plan(
+            spec=spec, place=place, layout=layout, settings=self._settings, groups=self._groups, user_id=user_id
+        )
+
+    def _unused_user(self) -> int:
+        """A uid of the upper half of the range that owns no box's directory here; the lower half is for lasting containers."""
+        half = self._settings.uid_count // 2
+        boxes = self._settings.home / "boxes"
+        taken = {entry.stat().st_uid for entry in boxes.iterdir()}
+        while (found := self._settings.uid_first + half + secrets.randbelow(half)) in taken:
+            continue
+        return found
+
+    async def _join(self, plan: box.Plan, started: box.Started) -> BubblewrapSandbox:
+        client = await self._greet(plan.place.socket, started.agent.boot_id)
+        ref = reference(plan.spec.name, started.agent, plan.place, plan.layout.files, plan.user_id)
+
+        async def leave() -> None:
+            if started.lifeline is not None:
+                await end()
+            else:
+                started.close()
+
+        async def end() -> None:
+            with anyio.CancelScope(shield=True):
+                await ending.clear(plan.place, started.agent, self._groups)
+            started.close()
+
+        return self._made(ref, client, end=end, leave=leave)
+
+    async def attach(self, ref: SandboxRef) -> BubblewrapSandbox:
+        self._require_open()
+        if ref.runtime != NAME or ref.version != 1:
+            raise SandboxGone(f"It belongs to {ref.runtime}, version {ref.version}.")
+        agent = Agent.read(ref.facts)
+        place = Place.of(self._settings.home, ref.name)
+        if not ending.lives(agent):
+            raise SandboxGone("Its process has ended.")
+        client = await self._greet(place.socket, ref.boot_id)
+
+        async def leave() -> None:
+            """Nothing of it is held here but the connection."""
+
+        async def end() -> None:
+            with anyio.CancelScope(shield=True):
+                await ending.clear(place, agent, self._groups)
+
+        return self._made(ref, client, end=end, leave=leave)
+
+    async def _greet(self, path: Path, boot_id: str) -> Client:
+        """A connection whose agent has answered, with that boot id."""
+        assert self._tasks is not None
+        client = connect(path)
+        self._tasks.start_soon(client.run, self._tasks)
+        try:
+            with anyio.fail_after(_ANSWERS_WITHIN):
+                reply = await client.request(wire.HELLO, {"version": wire.VERSION})
+        except BaseException as error:
+            client.close()
+            if isinstance(error, TimeoutError):
+                raise SandboxGone(f"Its agent did not answer within {_ANSWERS_WITHIN:.0f} s.") from error
+            raise
+        if reply.values.get("version") != wire.VERSION or reply.values.get("boot_id") != boot_id:
+            client.close()
+            raise SandboxGone("Another one has taken its place, or one of another version.")
+        return client
+
+    def _made(
+        self,
+        ref: SandboxRef,
+        client: Client,
+        *,
+        end: Callable[[], Awaitable[None]],
+        leave: Callable[[], Awaitable[None]],
+    ) -> BubblewrapSandbox:
+        """A sandbox over that connection, known here until it is let go of."""
+
+        async def finish(last: Callable[[], Awaitable[None]], reason: str) -> None:
+            client.close(reason)
+            self._living.discard(sandbox)
+            await last()
+
+        files = HostFiles(
+            {path: Path(directory) for path, directory in ref.facts["files"].items()}, owner=ref.facts["owner"]
+        )
+        sandbox = BubblewrapSandbox(
+            ref,
+            client,
+            files,
+            self.offers,
+            ending=lambda: finish(end, "It was destroyed."),
+            leaving=lambda: finish(leave, "It was let go of."),
+        )
+        self._living.add(sandbox)
+        return sandbox
+
+    async def sweep(self, living: frozenset[str]) -> list[str]:
+        self._require_open()
+        kept = {Place.of(self._settings.home, name).short for name in living}
+        found = await to_thread.run_sync(_leftovers, self._settings.home, self._groups)
+        cleared = []
+        for short in sorted(found - kept):
+            place = Place(self._settings.home, short)
+            agent = Agent.recorded(place)
+            lived = agent is not None and ending.lives(agent)
+            await ending.clear(place, agent, self._groups)
+            cleared.append(f"The sandbox {short} {'was ended' if lived else 'had ended'}; what it left was removed.")
+        return cleared
+
+    def _require_open(self) -> None:
+        if self._tasks is None:
+            raise SandboxClosed
+
+
+def _prepare(home: Path) -> None:
+    """The directories of every box. Others may pass through home (a box's own user has to) but not look; run is ours alone."""
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o711)
+    for name, mode in (("run", 0o700), ("boxes", 0o711)):
+        (home / name).mkdir(exist_ok=True)
+        (home / name).chmod(mode)
+
+
+def _leftovers(home: Path, groups: Groups | None) -> set[str]:
+    """The short names of all boxes of which anything is there."""
+    found = {path.stem for path in (home / "run").iterdir()} | {path.name for path in (home / "boxes").iterdir()}
+    if groups is not None:
+        prefix = Place(home, "").group
+        found |= {name.removeprefix(prefix) for name in groups.all(prefix)}
+    return found

@@ -1,0 +1,75 @@
+"""Which system calls a box may not make: those that reach parts of the kernel that no command needs, or that name spaces don't cover.
+
+A list of refusals, not of permissions: programs keep working, and the walls are the namespaces. Calls of another architecture
+end the process, since the list would not be the same there.
+"""
+
+import errno
+import os
+import socket
+from functools import cache
+
+from limpet.core.errors import RuntimeUnavailable
+from limpet.runtimes.bubblewrap.settings import NAME
+
+try:
+    import pyseccomp  # type: ignore[import-untyped]  # 0.1.2 has annotations but no marker
+except RuntimeError:  # the package is there, the system's library is not
+    pyseccomp = None
+
+# Each group, and why. EPERM, as the kernel itself would say to a user without the capability.
+_REFUSED = (
+    # Mounts and namespaces: the box's view of the file system is final.
+    "mount umount2 pivot_root chroot unshare setns fsopen fsmount fsconfig fspick move_mount open_tree mount_setattr",
+    # Modules, kexec, time, swap, accounting: the host's.
+    "kexec_load kexec_file_load init_module finit_module delete_module reboot settimeofday clock_settime clock_adjtime adjtimex",
+    "swapon swapoff acct quotactl quotactl_fd syslog iopl ioperm nfsservctl vhangup",
+    # Large, young or often broken parts of the kernel.
+    "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register",
+    # The kernel's keyrings know no namespaces.
+    "keyctl add_key request_key",
+    # Files by handle, past every directory.
+    "open_by_handle_at name_to_handle_at",
+    # Other processes' memory without ptrace's checks on threads; nodes' memory; the old library loader.
+    "process_madvise move_pages migrate_pages lookup_dcookie uselib",
+)
+_NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: ns, cgroup, uts, ipc, user, pid, net
+_FAMILIES = frozenset({socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK})
+_LAST_FAMILY = 64
+_TYPE_INTO_TERMINAL = 0x5412
+_PASTE_INTO_TERMINAL = 0x541C
+
+
+@cache
+def program() -> bytes:
+    """The filter, as bubblewrap reads it from a descriptor. RuntimeUnavailable without the system's libseccomp."""
+    if pyseccomp is None:
+        raise RuntimeUnavailable(NAME, "the library libseccomp.so.2 is missing.", "apt-get install libseccomp2")
+    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    rules.set_attr(pyseccomp.Attr.ACT_BADARCH, pyseccomp.KILL_PROCESS)
+    for name in " ".join(_REFUSED).split():
+        if pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name) >= 0:
+            rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
+    for bit in range(32):
+        if _NEW_NAMESPACES & (1 << bit):
+            flag = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 1 << bit, 1 << bit)
+            rules.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", flag)
+    # Its flags lie in memory, where a filter cannot look; without it, libraries take clone.
+    rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    for request in (_TYPE_INTO_TERMINAL, _PASTE_INTO_TERMINAL):
+        rules.add_rule(
+            pyseccomp.ERRNO(errno.EPERM), "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request)
+        )
+    for family in range(_LAST_FAMILY):
+        if family not in _FAMILIES:
+            rules.add_rule(pyseccomp.ERRNO(errno.EAFNOSUPPORT), "socket", pyseccomp.Arg(0, pyseccomp.EQ, family))
+    rules.add_rule(pyseccomp.ERRNO(errno.EAFNOSUPPORT), "socket", pyseccomp.Arg(0, pyseccomp.GE, _LAST_FAMILY))
+    return _exported(rules)
+
+
+def _exported(rules: "pyseccomp.SyscallFilter") -> bytes:
+    descriptor = os.memfd_create("seccomp", os.MFD_CLOEXEC)
+    with open(descriptor, "w+b") as file:
+        rules.export_bpf(file)
+        file.seek(0)
+        return file.read()

@@ -1,0 +1,116 @@
+"""What an operator may choose about boxes, and where their things lie on the host."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from limpet.core.errors import SandboxGone
+from limpet.core.ports import Limits, SandboxRef
+
+NAME = "bubblewrap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BubblewrapSettings:
+    """`home` is LIMPET_HOME: for root, every directory on its way must let other users pass (mode o+x).
+
+    `image` is a root file system directory (None: the host's /usr). `cpus`, `memory_mb`, `processes` and `open_files` bound a box
+    whose spec says nothing else. Boxes without a `user_id` of their own get one from the upper half of the range of uids.
+    """
+
+    home: Path
+    image: Path | None = None
+    cpus: float = 1.0
+    memory_mb: int = 512
+    processes: int = 256
+    open_files: int = 4096
+    uid_first: int = 2_000_000_000
+    uid_count: int = 1_000_000
+    boot_timeout: float = 20.0
+
+    def limits(self, asked: Limits) -> Limits:
+        """The limits of a box that was asked for with these."""
+        return Limits(
+            memory=asked.memory if asked.memory is not None else self.memory_mb << 20,
+            cpus=asked.cpus if asked.cpus is not None else self.cpus,
+            processes=asked.processes if asked.processes is not None else self.processes,
+            disk=asked.disk,
+            file_size=asked.file_size,
+            open_files=asked.open_files if asked.open_files is not None else self.open_files,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the things of one box lie below `home`. Found from its name alone, so that leftovers can be found too."""
+
+    home: Path
+    short: str
+
+    @classmethod
+    def of(cls, home: Path, name: str) -> "Place":
+        return cls(home, hashlib.sha256(name.encode()).hexdigest()[:16])
+
+    @property
+    def run(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def socket(self) -> Path:
+        return self.run / f"{self.short}.sock"
+
+    @property
+    def record(self) -> Path:
+        """What a later process needs to end the box: name, boot id, pid and start time."""
+        return self.run / f"{self.short}.json"
+
+    @property
+    def directory(self) -> Path:
+        """Its private /etc, /tmp and, where it has no lasting directory, its files. Goes with it."""
+        return self.home / "boxes" / self.short
+
+    @property
+    def group(self) -> str:
+        """The name of its cgroup; two homes on one host never share one."""
+        return f"{hashlib.sha256(str(self.home).encode()).hexdigest()[:8]}-{self.short}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """Process 1 of a box as the host sees it. The start time tells it from a later process with the same pid."""
+
+    boot_id: str
+    pid: int
+    started: str
+
+    def facts(self, name: str) -> dict[str, Any]:
+        return {"name": name, "boot_id": self.boot_id, "pid": self.pid, "started": self.started}
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> "Agent":
+        """The agent that `facts` speak of. Raises SandboxGone if they are not ours."""
+        try:
+            return cls(boot_id=str(facts["boot_id"]), pid=int(facts["pid"]), started=str(facts["started"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise SandboxGone("What was kept of it cannot be read.") from error
+
+    @classmethod
+    def recorded(cls, place: Place) -> "Agent | None":
+        try:
+            return cls.read(json.loads(place.record.read_bytes()))
+        except (OSError, ValueError, SandboxGone):
+            return None
+
+
+def reference(name: str, agent: Agent, place: Place, files: Mapping[str, Path], owner: int | None) -> SandboxRef:
+    """From this another process finds the box, and its files."""
+    facts = {
+        **agent.facts(name),
+        "socket": str(place.socket),
+        "files": {path: str(directory) for path, directory in files.items()},
+        "owner": owner,
+    }
+    return SandboxRef(runtime=NAME, name=name, boot_id=agent.boot_id, facts=facts)
