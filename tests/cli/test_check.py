@@ -1,5 +1,6 @@
 import json
 
+from limpet.cli.check import Finding, Verdict, as_text
 from tests.cli.conftest import Limpet
 
 
@@ -16,6 +17,23 @@ def test_json_holds_every_finding(limpet: Limpet) -> None:
     assert [each["name"] for each in found["runtimes"]] == ["local"]
     assert set(found["runtimes"][0]) >= {"name", "works", "detail", "remedy", "notes"}
     assert "docker" in found["not_built"]
+
+
+def test_the_suite_asks_every_promise_and_tells_how_many_were_kept(limpet: Limpet) -> None:
+    done = limpet("check", "--suite", "--json", "memory")
+    verdict = json.loads(done.stdout)["runtimes"][0]["suite"]
+    assert (done.returncode, verdict["broken"], done.stderr) == (0, {}, "")
+    assert verdict["kept"] > 50
+
+
+def test_a_broken_promise_is_shown_and_counts_as_not_working() -> None:
+    verdict = Verdict(kept=1, not_asked=2, known_gaps=3, broken={"a_promise": "why"})
+    finding = Finding(name="x", works=True, detail="It runs.", remedy="", notes=(), suite=verdict)
+    assert not finding.is_fine
+    assert as_text([finding], None).splitlines()[1:3] == [
+        "   promises: 1 kept, 1 broken, 3 known gaps, 2 not asked",
+        "   broken: a_promise: why",
+    ]
 
 
 def test_a_runtime_that_nobody_knows_is_refused(limpet: Limpet) -> None:

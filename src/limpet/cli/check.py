@@ -1,57 +1,120 @@
 """`limpet check`: what works on this host, why not, and how to mend it. Asks each runtime to really run something."""
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import anyio
 
 from limpet import wiring
 from limpet.config import load_config
 from limpet.core.errors import LimpetError
-from limpet.core.ports import Probe
+from limpet.core.ports import Probe, Runtime
+from limpet.testing.run import run_suite
+from limpet.testing.suite import Failed, GapClosed, KnownGap, Passed, Skipped
 
 PATIENCE = 20.0  # a probe ends within 10 s by its port; beyond this it counts as one that does not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the conformance suite found: how many promises were kept, not asked, known to be broken; and those that should be kept."""
+
+    kept: int
+    not_asked: int
+    known_gaps: int
+    broken: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.kept} kept, {len(self.broken)} broken, {self.known_gaps} known gaps, {self.not_asked} not asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found out about one runtime."""
+    """What was found out about one runtime. `suite` is None where it was not run."""
 
     name: str
     works: bool
     detail: str
     remedy: str
     notes: tuple[str, ...]
+    suite: Verdict | None = None
+
+    @property
+    def is_fine(self) -> bool:
+        return self.works and (self.suite is None or not self.suite.broken)
 
 
 def check(names: Sequence[str], *, suite: bool, as_json: bool) -> int:
     """Probe the runtimes of these names, or all, and show what was found. Returns 0 where those named work, or without names the
-    one that the settings choose; else 1. Raises ConfigInvalid for a name or for settings that are wrong."""
+    one that the settings choose; else 1. With `suite` also every promise of the port is asked of those that work; a broken
+    one counts as not working. Raises ConfigInvalid for a name or for settings that are wrong."""
     default = load_config().features.shell.type if not names else None
     wanted = list(names) or list(wiring.RUNTIMES)
-    findings = anyio.run(_probe_all, wanted)
+    findings = anyio.run(_find_out, wanted, suite)
     needed = [default] if default else wanted
-    works = all(finding.works for finding in findings if finding.name in needed)
+    works = all(finding.is_fine for finding in findings if finding.name in needed)
     print(as_text(findings, default) if not as_json else _as_json(findings, default))
     return 0 if works else 1
 
 
-async def _probe_all(names: Sequence[str]) -> list[Finding]:
+async def _find_out(names: Sequence[str], suite: bool) -> list[Finding]:
     """One after the other: each really starts something."""
-    return [await _probe(name) for name in names]
+    return [await _look_at(name, suite=suite) for name in names]
 
 
-async def _probe(name: str) -> Finding:
+async def _look_at(name: str, *, suite: bool) -> Finding:
     runtime = wiring.load_runtime(name, where="limpet check", key="RUNTIME")
     probe = Probe(works=False, detail=f"It gave no answer within {PATIENCE:.0f} s.")
+    verdict = None
     try:
-        with anyio.move_on_after(PATIENCE):
-            async with runtime:
+        async with runtime:
+            with anyio.move_on_after(PATIENCE):
                 probe = await runtime.probe()
+            if suite and probe.works:
+                verdict = await _judge(runtime)
     except LimpetError as error:
         probe = Probe(works=False, detail=error.message)
-    return Finding(name=name, works=probe.works, detail=probe.detail, remedy=probe.remedy, notes=probe.notes)
+    return Finding(
+        name=name, works=probe.works, detail=probe.detail, remedy=probe.remedy, notes=probe.notes, suite=verdict
+    )
+
+
+async def _judge(runtime: Runtime) -> Verdict:
+    """Ask every promise; each takes 10 s at most, so a terminal shows that it goes on."""
+    counts = {Passed: 0, Skipped: 0, KnownGap: 0}
+    broken: dict[str, str] = {}
+    gaps = wiring.known_gaps(runtime.name)
+    with _room() as directory:
+        async for case, result in run_suite(runtime, directory=directory, gaps=gaps):
+            _show_progress(f"{runtime.name}: {case.name}")
+            match result:
+                case Failed(why):
+                    broken[case.name] = why
+                case GapClosed(reason):
+                    broken[case.name] = f"it is kept, but listed as a known gap ({reason})"
+                case _:
+                    counts[type(result)] += 1
+    _show_progress("")
+    return Verdict(kept=counts[Passed], not_asked=counts[Skipped], known_gaps=counts[KnownGap], broken=broken)
+
+
+@contextmanager
+def _room() -> Iterator[Path]:
+    """A directory to work in that lets boxes through, which run as users of their own."""
+    with tempfile.TemporaryDirectory(prefix="limpet-check-") as name:
+        directory = Path(name)
+        directory.chmod(0o711)
+        yield directory
+
+
+def _show_progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{text:<100.100}\r", end="", file=sys.stderr, flush=True)
 
 
 def as_text(findings: Sequence[Finding], default: str | None) -> str:
@@ -65,8 +128,15 @@ def as_text(findings: Sequence[Finding], default: str | None) -> str:
         if finding.remedy:
             lines.append(f"{'':<{width}}to mend it: {finding.remedy}")
         lines += [f"{'':<{width}}note: {note}" for note in finding.notes]
+        lines += [f"{'':<{width}}{line}" for line in _about_suite(finding.suite)]
     lines.append(f"not built yet: {', '.join(wiring.RUNTIMES_TO_COME)}")
     return "\n".join(lines)
+
+
+def _about_suite(verdict: Verdict | None) -> list[str]:
+    if verdict is None:
+        return []
+    return [f"promises: {verdict}", *(f"broken: {name}: {why}" for name, why in verdict.broken.items())]
 
 
 def _as_json(findings: Sequence[Finding], default: str | None) -> str:
