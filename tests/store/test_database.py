@@ -1,7 +1,11 @@
+import asyncio
 import shutil
 import sqlite3
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -224,3 +228,32 @@ async def test_what_a_block_wrote_is_undone_when_it_raises(db: Database) -> None
             await connection.execute(text("INSERT INTO counters VALUES ('t', 'n', 2)"))
     async with db.reading() as connection:
         assert (await connection.execute(text("SELECT * FROM counters"))).all() == []
+
+
+async def test_calls_that_are_cancelled_at_any_moment_cost_nothing(db: Database) -> None:
+    table = Responses(db)
+    records = [a_response() for _ in range(60)]
+
+    async def some_calls(index: int) -> None:
+        with anyio.move_on_after(index / 5000):
+            await table.insert(records[index])
+            await table.get("default", records[index].id)
+
+    async def killed_calls(index: int) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_later(index / 5000, task.cancel)
+        with suppress(asyncio.CancelledError):
+            await table.insert(replace(records[index], id=f"{records[index].id}-again"))
+            await table.get("default", records[index].id)
+            await anyio.sleep(1)
+
+    async with anyio.create_task_group() as tasks:
+        for index in range(len(records)):
+            tasks.start_soon(some_calls, index)
+            tasks.start_soon(killed_calls, index)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(table.insert, a_response())
+        assert len(await table.unfinished()) >= 20

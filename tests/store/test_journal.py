@@ -105,6 +105,17 @@ async def test_a_tail_that_fell_behind_the_memory_joins_again_without_gap_or_rep
     assert len(seen) > 4 * RING_ENTRIES
 
 
+async def test_memory_gives_all_that_is_behind_a_number_or_says_that_it_cannot(db: Database, journal: Journal) -> None:
+    log = await a_log(db, journal)
+    last = RING_ENTRIES + 9
+    await log.append(*entries(0, last))
+    await log.flush()
+    assert log.remembered() == entries(10, last)
+    for after in (-1, 8, 9, 10, last - 1, last, last + 1):
+        assert log.live(after) == (None if after < 9 else entries(after + 1, last))
+        assert await read(journal, log, after) == entries(after + 1, last)
+
+
 async def test_large_entries_are_kept_in_memory_only_up_to_a_bound(db: Database, journal: Journal) -> None:
     log = await a_log(db, journal)
     written = entries(0, 9, size=100_000)
@@ -142,6 +153,27 @@ async def test_leaving_the_journal_commits_what_was_appended_and_ends_tails(db: 
     assert seen == entries(0, 99)
     with pytest.raises(ValueError, match="closed"):
         await log.append(*entries(100, 100))
+
+
+async def test_a_close_that_is_cancelled_still_shows_tails_all_that_was_appended(
+    db: Database, journal: Journal
+) -> None:
+    log = await a_log(db, journal)
+    seen: list[Entry] = []
+
+    async def follow() -> None:
+        seen.extend(await tail(journal, log))
+
+    async with anyio.create_task_group() as tasks, db.turn:
+        tasks.start_soon(follow)
+        await log.append(*entries(0, 4))
+        with anyio.move_on_after(0.02) as waited:
+            await log.close()
+        assert waited.cancelled_caught
+        assert not journal.is_open(log.response_id)
+        late = journal.tail(log.response_id)
+    assert seen == entries(0, 4)
+    assert [entry async for entry in late] == entries(0, 4)
 
 
 async def test_a_log_that_is_not_stored_leaves_nothing_on_disk_and_lives_until_it_is_forgotten(

@@ -77,6 +77,8 @@ class Containers:
 
     async def update(self, id: str, **changed: Unpack[ContainerChanges]) -> bool:
         """Change some fields; False if there is no such container."""
+        if not changed:
+            return await self.get_any(id) is not None
         async with self._db.writing() as connection:
             query = update(containers).where(containers.c.id == id).values(**changed)
             return (await connection.execute(query)).rowcount > 0

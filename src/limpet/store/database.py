@@ -79,13 +79,17 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection that sees one state of the data. For short use: hold it over no wait for anything else."""
-        async with _failures_translated(), self.engine.connect() as connection:
-            yield connection
+        """A connection to read by; each statement sees one state of the data. For short use: hold it over no wait for anything
+        else. Not cancelled once it began."""
+        # A statement that is cancelled half-way costs its connection, and those are few.
+        with anyio.CancelScope(shield=True):
+            async with _failures_translated(), self.engine.connect() as connection:
+                yield connection
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """One transaction, committed when the block ends and undone when it raises. Once it began it is not cancelled."""
+        """One transaction, committed when the block ends and undone when it raises. Once it began it is not cancelled. Hold it over
+        no wait for anything else; the journal cannot write meanwhile."""
         async with self._turn:
             with anyio.CancelScope(shield=True):
                 async with _failures_translated(), self.engine.connect() as connection:
@@ -108,7 +112,9 @@ def _engine(place: Place) -> AsyncEngine:
         poolclass=AsyncAdaptedQueuePool,
         pool_size=READERS,
         max_overflow=0,
-        # The driver opens no transactions of its own; `_begin` does, so that a writer never has to upgrade a read lock.
+        # `reading` and `writing` end what they begin.
+        pool_reset_on_return=None,
+        # The driver opens no transactions of its own; `_begin` does, so that a writer never has to upgrade a reader's lock.
         connect_args={"isolation_level": None, "timeout": BUSY_SECONDS},
     )
     event.listen(engine.sync_engine, "connect", _connected)
@@ -124,5 +130,6 @@ def _connected(connection: Any, record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("limpet_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    # Reading needs no transaction around it: one statement sees one state of the data as it is.
+    if connection.get_execution_options().get("limpet_writes", False):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

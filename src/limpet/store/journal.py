@@ -67,6 +67,8 @@ class Journal:
         finally:
             for log in list(self._logs.values()):
                 log.end()
+                if not log.is_finished:
+                    log.fail("The journal was closed before all of it was written.")
             self._logs.clear()
             if self._connection is not None:
                 self._connection.close()
@@ -114,7 +116,7 @@ class Journal:
             if log is None or log.deleted:
                 return
             log.raise_failure()
-            if log.closed:
+            if log.is_finished:
                 return
             await log.changed()
 

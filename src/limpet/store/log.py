@@ -56,13 +56,12 @@ class Log:
         wanted = self._appended
         while self._committed < wanted:
             self.raise_failure()
-            if self.closed:
-                raise StoreFailed(f"The journal of {self.response_id} was closed before all of it was written.")
             await self.changed()
         self.raise_failure()
 
     async def close(self) -> None:
-        """Flush, and no more entries; tails end. They end too when this raises StoreFailed. Twice is quiet."""
+        """Flush, and no more entries; tails end behind the last one. Cancelled or failed it is closed all the same: what was
+        appended is still committed where it can be. Twice is quiet."""
         if self.closed:
             return
         try:
@@ -99,7 +98,11 @@ class Log:
         """No more entries."""
         self.closed = True
         self._wake()
-        self._released(self)
+
+    @property
+    def is_finished(self) -> bool:
+        """Nothing will change any more: it is closed and all of it is committed or lost."""
+        return self.closed and (self.failure is not None or self._committed >= self._appended)
 
     def delete(self) -> None:
         """It is gone: its tails end, and who goes on writing is told."""
@@ -134,3 +137,5 @@ class Log:
         if self._changed is not None:
             self._changed.set()
             self._changed = None
+        if self.is_finished:
+            self._released(self)

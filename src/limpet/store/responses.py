@@ -98,7 +98,8 @@ class Responses:
                 return False
             if (after := changed.get("status", before)) != before:
                 move(RESPONSE_MOVES, before, after)
-            await connection.execute(update(responses).where(this).values(**changed))
+            if changed:
+                await connection.execute(update(responses).where(this).values(**changed))
         return True
 
     async def delete(self, tenant: str, id: str) -> bool:

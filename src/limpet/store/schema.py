@@ -59,9 +59,9 @@ def _check_it_is_ours(connection: sqlite3.Connection, place: Place, migrations: 
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID or "alembic_version" not in tables:
         raise DatabaseUnusable(place.url, "It belongs to another program.", "Set [database] url to another file.")
-    (version,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    versions = [version for (version,) in connection.execute("SELECT version_num FROM alembic_version")]
     steps = ScriptDirectory(str(migrations))
-    if version not in {step.revision for step in steps.walk_revisions()}:
+    if (version := ", ".join(versions)) not in {step.revision for step in steps.walk_revisions()}:
         reason = f"A newer Limpet wrote it (tables {version}; this one knows them up to {steps.get_current_head()})."
         raise DatabaseUnusable(place.url, reason, "Run that Limpet or a newer one, or restore a backup from before.")
 
