@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from bench import boot, output, warm
+from bench import boot, journal, output, relay, turn, warm
+from bench.gateway import home
 from bench.table import Line, NotMeasured, Scale, as_table
 from limpet.core.errors import LimpetError
 
@@ -16,6 +17,9 @@ BENCHMARKS: dict[str, Callable[[Scale], Awaitable[list[Line]]]] = {
     "warm": warm.rows,
     "boot": boot.rows,
     "output": output.rows,
+    "journal": journal.rows,
+    "turn": turn.rows,
+    "relay": relay.rows,
 }
 
 
@@ -27,7 +31,9 @@ def main() -> int:
     asked = parser.parse_args()
     if unknown := set(asked.names) - set(BENCHMARKS):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
-    lines = anyio.run(_measure, asked.names or list(BENCHMARKS), Scale(is_quick=asked.quick, runtime=asked.runtime))
+    with home() as directory:
+        scale = Scale(is_quick=asked.quick, runtime=asked.runtime, home=directory)
+        lines = anyio.run(_measure, asked.names or list(BENCHMARKS), scale)
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
     )

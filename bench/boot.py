@@ -21,7 +21,7 @@ async def rows(scale: Scale) -> list[Line]:
         return [NotMeasured(name=name, reason="There is no bwrap on this host to stand beside.")]
     python = shutil.which("python3", path="/usr/bin") or "python3"
     ours, bubblewrap, interpreter = await by_turns(
-        partial(_first_output, scale.runtime),
+        partial(_first_output, scale),
         partial(bare.run, bwrap, *BWRAP, "/bin/true"),
         partial(bare.run, python, "-I", "-S", "-c", "pass"),
         n=scale.of(40),
@@ -32,9 +32,9 @@ async def rows(scale: Scale) -> list[Line]:
     ]
 
 
-async def _first_output(runtime: str) -> None:
+async def _first_output(scale: Scale) -> None:
     """The end of the box is measured too: a boot that leaves its work to the end would not be one."""
-    async with open_workspace("bench", runtime=runtime) as box:
+    async with open_workspace("bench", runtime=scale.runtime, home=scale.home) as box:
         result = await box.run("echo")
         if result.stdout != b"\n":
             raise RuntimeError(f"The box printed {result.stdout!r} and {result.stderr!r}.")

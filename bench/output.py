@@ -26,7 +26,7 @@ async def rows(scale: Scale) -> list[Line]:
     size = 100 * MEGABYTE // (10 if scale.is_quick else 1)
     count = scale.of(5)
     peaks: list[float] = []
-    async with open_workspace("bench", runtime=scale.runtime) as box:
+    async with open_workspace("bench", runtime=scale.runtime, home=scale.home) as box:
         ours, floor = await by_turns(
             partial(_through_callback, box, size, peaks),
             partial(bare.read_all, "head", "-c", str(size), "/dev/zero"),

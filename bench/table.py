@@ -4,14 +4,16 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 Action = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much is measured, and with which runtime. Quick is for seeing that everything still runs."""
+    """How much is measured, and with which runtime, whose own things go to `home`. Quick is for seeing that everything still runs."""
 
+    home: Path
     is_quick: bool = False
     runtime: str = "bubblewrap"
 

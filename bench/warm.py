@@ -15,7 +15,7 @@ FLOOR = "bash -c true by asyncio, bare host"
 
 async def rows(scale: Scale) -> list[Line]:
     floor = partial(bare.run, "bash", "-c", "true")
-    async with open_workspace("bench", runtime=scale.runtime) as box:
+    async with open_workspace("bench", runtime=scale.runtime, home=scale.home) as box:
         ours = partial(box.run, "true")
         apart = await by_turns(ours, floor, n=scale.of(300), pause=partial(anyio.sleep, APART))
 

@@ -15,6 +15,13 @@ def test_a_benchmark_prints_its_rows_beside_their_floor() -> None:
     assert (done.returncode, "boot to first output, local" in done.stdout) == (0, True), done.stderr
 
 
+def test_a_turn_and_a_relay_are_measured_through_a_gateway() -> None:
+    done = bench("--quick", "--runtime", "local", "turn", "relay")
+    assert (done.returncode, "not measured" in done.stdout) == (0, False), done.stderr
+    assert "one turn over HTTP, local, streamed" in done.stdout
+    assert "relay of a provider's 2000 pieces of text, stored" in done.stdout
+
+
 def test_a_benchmark_that_nobody_knows_is_refused() -> None:
     done = bench("nonsense")
     assert (done.returncode, "there is no benchmark nonsense" in done.stderr) == (2, True)
