@@ -33,7 +33,7 @@ async def two_sandboxes_do_not_see_each_others_files(lab: Lab) -> None:
     other = await lab.another()
     await lab.run("echo secret > mine; echo secret > ~/mine; echo secret > /tmp/limpet-case-$$; echo $$ > pid")
     pid = int(await lab.box.files.read("pid"))
-    script = f"cat mine ~/mine /mnt/data/mine /home/agent/mine; ls; cat /tmp/limpet-case-{pid}"
+    script = f"exec 2> /dev/null; cat mine ~/mine /mnt/data/mine /home/agent/mine; ls; cat /tmp/limpet-case-{pid}"
     if Offer.ISOLATION not in lab.runtime.offers:
         await lab.run(f"rm /tmp/limpet-case-{pid}")
     same((await lab.run(script, box=other)).stdout, b"", "what the other sandbox can read")
