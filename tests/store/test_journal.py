@@ -309,3 +309,14 @@ async def test_a_thousand_logs_at_once_each_get_their_own_entries(db: Database, 
             tasks.start_soon(write, log)
     for log in logs[::50]:
         assert await read(journal, log) == entries(0, 4)
+
+
+async def test_a_journal_that_is_left_by_cancellation_commits_what_was_appended(db: Database) -> None:
+    with anyio.CancelScope() as scope:
+        async with Journal(db) as journal:
+            log = await a_log(db, journal)
+            await log.append(*entries(0, 499))
+            scope.cancel()
+            await anyio.sleep(5)
+    assert scope.cancelled_caught
+    assert await read(Journal(db), log) == entries(0, 499)
