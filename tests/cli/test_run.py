@@ -1,4 +1,6 @@
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,7 @@ def test_a_runtime_that_is_not_there_is_refused(limpet: Limpet, name: str, word:
 
 
 def test_a_reader_that_leaves_stops_the_command() -> None:
-    pipe = "set -o pipefail; .venv/bin/limpet run --runtime local --unsafe-local -- yes | head -n 1"
-    done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, timeout=30, check=False)
+    program = Path(sys.executable).parent / "limpet"
+    pipe = 'set -o pipefail; "$0" run --runtime local --unsafe-local -- yes | head -n 1'
+    done = subprocess.run(["bash", "-c", pipe, program], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (141, "y\n", "")
