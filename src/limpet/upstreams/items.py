@@ -117,6 +117,11 @@ class FunctionCall:
             Emit(events.ITEM_DONE, {"output_index": self.index, "item": self._item(arguments, status)}),
         ]
 
+    @property
+    def has_text(self) -> bool:
+        """Whether any argument text has come."""
+        return bool(self._pieces)
+
     def _item(self, arguments: str, status: str) -> dict[str, Any]:
         return {
             "id": self.id,

@@ -8,7 +8,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from limpet.core.errors import UpstreamRefused
 from limpet.core.ids import CONTAINER, REASONING, is_id
 from limpet.upstreams import shell_function
 from limpet.upstreams.upstream import Turn
@@ -43,21 +42,8 @@ def _tools(turn: Turn, *, native_shell: bool, provider: str) -> list[Mapping[str
         return list(turn.tools)
     if native_shell:
         return [{"type": "shell", "environment": {"type": "local"}}, *turn.tools]
-    refuse_taken_name(turn, provider=provider)
+    shell_function.refuse_taken_name(turn, provider=provider)
     return [shell_function.tool(turn.shell.description), *turn.tools]
-
-
-def refuse_taken_name(turn: Turn, *, provider: str) -> None:
-    """Raises UpstreamRefused (400) when the shell is shown as a function and a client's function has its name."""
-    if turn.shell is not None and shell_function.is_taken(turn.tools):
-        raise UpstreamRefused(
-            provider,
-            400,
-            "A function tool is named 'shell', which is the name under which this provider's models see the shell. "
-            "Rename the function, or leave out the shell tool.",
-            code="tool_name_taken",
-            param="tools",
-        )
 
 
 def _choice(choice: object) -> object:

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from limpet.upstreams.upstream import BadArguments, ShellArguments
+from limpet.core.errors import UpstreamRefused
+from limpet.upstreams.upstream import BadArguments, ShellArguments, Turn
 
 NAME = "shell"
 QUOTED = 256
@@ -56,9 +57,18 @@ def tool(description: str) -> dict[str, Any]:
     }
 
 
-def is_taken(tools: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether one of the client's own function tools has the name that the shell needs."""
-    return any(tool.get("type") == "function" and tool.get("name") == NAME for tool in tools)
+def refuse_taken_name(turn: Turn, *, provider: str) -> None:
+    """Raises UpstreamRefused (400) when the shell is shown as a function and a client's function has its name."""
+    taken = any(tool.get("type") == "function" and tool.get("name") == NAME for tool in turn.tools)
+    if turn.shell is not None and taken:
+        raise UpstreamRefused(
+            provider,
+            400,
+            "A function tool is named 'shell', which is the name under which this provider's models see the shell. "
+            "Rename the function, or leave out the shell tool.",
+            code="tool_name_taken",
+            param="tools",
+        )
 
 
 def read_arguments(text: str) -> ShellArguments | BadArguments:

@@ -17,9 +17,9 @@ from limpet.upstreams.routing import ProviderSettings, Route
 from limpet.upstreams.upstream import Upstream
 
 PROVIDERS = {
-    "anthropic": "limpet.upstreams.models:ModelsUpstream",
+    "anthropic": "limpet.upstreams.anthropic:upstream",
     "openai": "limpet.upstreams.relay:RelayUpstream",
-    "openai_chat": "limpet.upstreams.models:ModelsUpstream",
+    "openai_chat": "limpet.upstreams.openai_chat:upstream",
 }
 
 

@@ -109,7 +109,7 @@ class ScriptedServer:
                 return await self._send_frames(stream, list(self.frames(request, answer)), answer.faults)
 
     def _next(self, request: Request) -> Turn:
-        if request.method != "POST" or request.path != self.prefix + self.path:
+        if request.method != "POST" or request.path.partition("?")[0] != self.prefix + self.path:
             return Refuse(404, f"No such address: {request.method} {request.path}.")
         if not self.turns:
             return Refuse(400, "The script has no more turns.")

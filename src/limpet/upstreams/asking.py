@@ -1,0 +1,119 @@
+"""How a translated model is asked: tools, choices and options of a turn in pydantic-ai's words. Pure.
+
+An option that these wires do not know is left out, as the library does; a tool that nobody here can run is refused by its name.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings, ThinkingLevel, ToolChoice, ToolOrOutput
+from pydantic_ai.tools import ToolDefinition
+
+from limpet.core.errors import UpstreamRefused
+from limpet.upstreams import shell_function
+from limpet.upstreams.upstream import Turn
+
+# Responses options that mean the same everywhere, under the library's names.
+SAME = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "max_output_tokens": "max_tokens",
+    "parallel_tool_calls": "parallel_tool_calls",
+}
+SERVICE_TIERS = frozenset({"auto", "default", "flex", "priority"})
+
+
+def request_parameters(turn: Turn, *, provider: str) -> ModelRequestParameters:
+    """Tools and form of the answer. Raises UpstreamRefused (400) for a tool that is neither the shell nor a function."""
+    tools = [_function(tool, provider) for tool in turn.tools]
+    if turn.shell is not None:
+        shell_function.refuse_taken_name(turn, provider=provider)
+        shell = ToolDefinition(
+            name=shell_function.NAME,
+            description=turn.shell.description,
+            parameters_json_schema=shell_function.parameters(),
+            strict=False,
+        )
+        tools.insert(0, shell)
+    wanted = (turn.options.get("text") or {}).get("format") or {}
+    match wanted.get("type", "text"):
+        case "text":
+            return ModelRequestParameters(function_tools=tools)
+        case "json_schema":
+            form = OutputObjectDefinition(
+                json_schema=wanted["schema"],
+                name=wanted.get("name"),
+                description=wanted.get("description"),
+                strict=wanted.get("strict"),
+            )
+            return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=form)
+        case kind:
+            raise UpstreamRefused(
+                provider,
+                400,
+                f"it cannot be asked for text in the format {kind!r}. Use json_schema or text.",
+                code="unsupported_format",
+                param="text.format",
+            )
+
+
+def settings(turn: Turn, *, provider: str) -> ModelSettings:
+    """Sampling, limits, choice of tools and effort. Raises UpstreamRefused (400) for a choice that names no function."""
+    options = turn.options
+    given: dict[str, Any] = {name: options[wire] for wire, name in SAME.items() if options.get(wire) is not None}
+    if options.get("tool_choice") is not None:
+        given["tool_choice"] = _choice(options["tool_choice"], provider)
+    if (effort := (options.get("reasoning") or {}).get("effort")) is not None:
+        given["thinking"] = cast(ThinkingLevel, False if effort == "none" else effort)
+    if options.get("service_tier") in SERVICE_TIERS:
+        given["service_tier"] = options["service_tier"]
+    return cast(ModelSettings, given)
+
+
+def _function(tool: Mapping[str, Any], provider: str) -> ToolDefinition:
+    if tool.get("type") != "function":
+        raise UpstreamRefused(
+            provider,
+            400,
+            f"the tool {tool.get('type')!r} is not available with it. Available are the shell and functions.",
+            code="unsupported_tool",
+            param="tools",
+        )
+    return ToolDefinition(
+        name=tool["name"],
+        description=tool.get("description"),
+        parameters_json_schema=tool.get("parameters") or {"type": "object", "properties": {}},
+        # Said outright: None would let the library decide, which rewrites the client's schema.
+        strict=tool.get("strict") is True,
+    )
+
+
+def _choice(choice: object, provider: str) -> ToolChoice:
+    if choice in ("auto", "none", "required"):
+        return cast(ToolChoice, choice)
+    if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
+        names = _names(choice.get("tools") or (), provider)
+        return names if choice.get("mode") == "required" else ToolOrOutput(function_tools=names)
+    return _names([choice], provider)
+
+
+def _names(choices: Sequence[object], provider: str) -> list[str]:
+    """The functions that the choices name; the shell is one of them."""
+    names = []
+    for choice in choices:
+        kind = choice.get("type") if isinstance(choice, Mapping) else choice
+        if kind == "shell":
+            names.append(shell_function.NAME)
+        elif kind == "function" and isinstance(choice, Mapping):
+            names.append(str(choice.get("name")))
+        else:
+            raise UpstreamRefused(
+                provider,
+                400,
+                f"tool_choice cannot be {kind!r} with it. Use auto, none, required, the shell or a function.",
+                code="unsupported_tool",
+                param="tool_choice",
+            )
+    return names

@@ -1,0 +1,139 @@
+"""Providers that speak another wire than the Responses API, through pydantic-ai's direct interface: one turn in, events out.
+
+What the model is told is in `history` and `asking`, what it says in `answer`; here is only the road between. Which wire is spoken
+says the `Connect` given by the provider's own file.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import httpx2
+import msgspec
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.exceptions import AgentRunError, ModelAPIError, ModelHTTPError, UserError
+from pydantic_ai.models import Model, StreamedResponse
+from pydantic_ai.settings import ModelSettings
+
+from limpet.core.clock import Clock, SystemClock
+from limpet.core.errors import UpstreamBroken, UpstreamRefused
+from limpet.upstreams.answer import Answer
+from limpet.upstreams.asking import request_parameters, settings
+from limpet.upstreams.client import ProviderClient
+from limpet.upstreams.history import messages_of
+from limpet.upstreams.refusals import header_value, hide_key, refusal
+from limpet.upstreams.retries import Retries
+from limpet.upstreams.routing import ProviderSettings
+from limpet.upstreams.upstream import Turn, TurnEvent
+
+# A key for servers that want none: the official clients insist on some text.
+NO_KEY = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A wire: its models by name, and what it adds to a turn's settings."""
+
+    model: Callable[[str], Model[Any]]
+    settings: Callable[[Turn, ModelSettings], ModelSettings]
+
+
+Connect = Callable[[ProviderSettings, ProviderClient, str], Wire]
+"""Given the settings, the client and the key as text; opens no connection yet."""
+
+
+class ModelsUpstream:
+    """One translated provider; its models know the shell as a function."""
+
+    has_native_shell = False
+
+    def __init__(
+        self,
+        given: ProviderSettings,
+        *,
+        connect: Connect,
+        retries: Retries | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = given.name
+        self.type = given.type
+        self._given = given
+        self._connect = connect
+        self._retries = retries or Retries()
+        self._clock = clock or SystemClock()
+        self._client: ProviderClient | None = None
+
+    async def __aenter__(self) -> Self:
+        self._client = ProviderClient(self._given, retries=self._retries, clock=self._clock)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
+        """See `Upstream.stream`. What has no translation is refused with 400 before anything is sent."""
+        answer = Answer(provider=self.name, has_shell=turn.shell is not None, hide=self._hide)
+        road = self._road(turn)
+        begun = False
+        try:
+            async with road as stream:
+                begun = True
+                async for event in stream:
+                    for said in answer.read(event):
+                        yield said
+                ending = self._ending(answer, stream)
+        except (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError) as error:
+            raise self._translated(error, begun=begun) from error
+        for said in ending:
+            yield said
+
+    def _road(self, turn: Turn) -> AbstractAsyncContextManager[StreamedResponse]:
+        """The request, not yet sent. Raises UpstreamRefused for what has no translation."""
+        if self._client is None:
+            raise RuntimeError("The upstream is used outside its `async with`.")
+        messages = messages_of(turn.input, provider=self.name, instructions=turn.instructions)
+        parameters = request_parameters(turn, provider=self.name)
+        asked = settings(turn, provider=self.name)
+        key = header_value(self.name, self._given.api_key) if self._given.api_key else NO_KEY
+        wire = self._connect(self._given, self._client, key)
+        return model_request_stream(
+            wire.model(turn.model),
+            messages,
+            model_settings=wire.settings(turn, asked),
+            model_request_parameters=parameters,
+        )
+
+    def _ending(self, answer: Answer, stream: StreamedResponse) -> list[TurnEvent]:
+        if stream.finish_reason is None:
+            raise UpstreamBroken(self.name, "the connection closed before the answer had ended.")
+        return list(
+            answer.end(
+                finish=stream.finish_reason,
+                used=stream.usage,
+                model=stream.model_name,
+                details=stream.provider_details,
+            )
+        )
+
+    def _translated(self, error: Exception, *, begun: bool) -> UpstreamRefused | UpstreamBroken:
+        if begun:
+            return UpstreamBroken(self.name, self._reason(error))
+        if isinstance(error, ModelHTTPError):
+            body = msgspec.json.encode(error.body) if error.body is not None else b""
+            return refusal(self.name, error.status_code, body, self._given.api_key)
+        if isinstance(error, UserError):
+            return UpstreamRefused(self.name, 400, self._reason(error))
+        if isinstance(error, ModelAPIError):
+            return UpstreamRefused(self.name, None, f"it cannot be reached: {self._reason(error)}")
+        return UpstreamRefused(self.name, None, f"its answer cannot be read: {self._reason(error)}")
+
+    def _reason(self, error: BaseException) -> str:
+        """What the first of the chained errors says: the libraries' own wrap it in words of little use."""
+        while error.__cause__ is not None:
+            error = error.__cause__
+        return self._hide(str(error) or type(error).__name__)
+
+    def _hide(self, text: str) -> str:
+        return hide_key(text, self._given.api_key)
