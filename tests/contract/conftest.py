@@ -13,3 +13,11 @@ def short_home() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="lh-") as directory:
         Path(directory).chmod(0o711)
         yield Path(directory)
+
+
+@pytest.fixture
+def room() -> Iterator[Path]:
+    """An empty directory that other users may pass through, as the user of a sandbox must; pytest's own are closed to them."""
+    with tempfile.TemporaryDirectory(prefix="lr-") as directory:
+        Path(directory).chmod(0o711)
+        yield Path(directory)

@@ -12,9 +12,9 @@ from tests.support.runtimes import GAPS, NAMES, opened
 @pytest.mark.anyio
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("name", NAMES)
-async def test_promise(name: str, case: Case, tmp_path: Path, short_home: Path) -> None:
+async def test_promise(name: str, case: Case, room: Path, short_home: Path) -> None:
     async with opened(name, short_home) as runtime:
-        result = await run_case(case, runtime, directory=tmp_path, gaps=GAPS.get(name))
+        result = await run_case(case, runtime, directory=room, gaps=GAPS.get(name))
     match result:
         case Passed():
             pass

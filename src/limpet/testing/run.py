@@ -19,7 +19,8 @@ ALL_CASES: tuple[Case, ...] = tuple(
 async def run_suite(
     runtime: Runtime, *, directory: Path, gaps: Gaps | None = None, cases: Sequence[Case] = ALL_CASES
 ) -> AsyncIterator[tuple[Case, Result]]:
-    """Ask an open runtime every promise, one after the other; `directory` is an existing host directory to work in.
+    """Ask an open runtime every promise, one after the other; `directory` is an existing host directory to work in,
+    which the users of sandboxes may pass through (mode 0711 or wider).
 
     `gaps` are the runtime's known ones; `Failed` and `GapClosed` are what should not be.
     """
