@@ -37,6 +37,7 @@ _OFFERS = frozenset(
         Offer.DETACHED,
         Offer.ATTACH,
         Offer.ISOLATION,
+        Offer.DIRECTORY,
     }
 )
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
