@@ -10,8 +10,9 @@ from limpet.store.files import ContainerFileRecord
 
 
 def container_object(record: ContainerRecord, now: int) -> dict[str, Any]:
-    """The container at the time `now` (microseconds). `expires_at` and `idle_ttl_secs` are extensions (seed 04)."""
-    return {
+    """The container at the time `now` (microseconds). `expires_at` and `idle_ttl_secs` are extensions (seed 04). Without a limit
+    of its own there is no `memory_limit`: OpenAI's schema has no null there."""
+    shape = {
         "id": record.id,
         "object": "container",
         "name": record.name,
@@ -19,11 +20,11 @@ def container_object(record: ContainerRecord, now: int) -> dict[str, Any]:
         "status": "expired" if is_due(record, now) else record.status,
         "last_active_at": seconds(record.last_active_at),
         "expires_after": {"anchor": "last_active_at", "minutes": max(1, record.idle_ttl // 60)},
-        "memory_limit": record.memory_limit,
         "network_policy": record.spec.get("network_policy", {"type": "disabled"}),
         "expires_at": seconds(expires_at(record)),
         "idle_ttl_secs": record.idle_ttl,
     }
+    return shape if record.memory_limit is None else {**shape, "memory_limit": record.memory_limit}
 
 
 def deleted_container(container_id: str) -> dict[str, Any]:
