@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
 from limpet.containers.manager import ContainerManager
 from limpet.core import ids
-from limpet.core.clock import SystemClock, seconds
+from limpet.core.clock import Clock, SystemClock, seconds
 from limpet.core.errors import AddressUnusable, RuntimeUnavailable
 from limpet.core.ports import Runtime
 from limpet.responses.metrics import Metrics
@@ -65,8 +65,7 @@ class GatewaySettings:
 @asynccontextmanager
 async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequence[Route]) -> AsyncIterator[ASGIApp]:
     """The application, with everything that it stands on open. Raises LimpetError for whatever keeps it from serving."""
-    clock = SystemClock()
-    metrics = Metrics()
+    clock, metrics, router = SystemClock(), Metrics(), Router(providers)
     async with AsyncExitStack() as stack:
         prepare_home(settings.home)
         await stack.enter_async_context(HomeLock(settings.home))
@@ -74,37 +73,10 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
         await stack.enter_async_context(runtime)
         for provider in providers:
             await stack.enter_async_context(provider.upstream)
-        manager = await stack.enter_async_context(
-            ContainerManager(
-                runtime,
-                database,
-                home=settings.home,
-                settings=settings.containers,
-                limits=settings.limits,
-                box=settings.box,
-                clock=clock,
-                stop_boxes=settings.stop_boxes,
-            )
-        )
+        manager = await stack.enter_async_context(_manager(settings, runtime, database, clock))
         journal = await stack.enter_async_context(Journal(database))
-        router = Router(providers)
-        rows = Responses(database)
-        preparer = Preparer(
-            responses=rows,
-            executions=Executions(database),
-            journal=journal,
-            router=router,
-            containers=manager,
-            clock=clock,
-            limits=settings.limits,
-            settings=settings.loop,
-            has_network=settings.has_network,
-            owner=ids.new_id("node"),
-            data=settings.data,
-            metrics=metrics,
-        )
         service = await stack.enter_async_context(
-            ResponseService(responses=rows, journal=journal, preparer=preparer, clock=clock, metrics=metrics)
+            _service(settings, database, journal, router=router, manager=manager, clock=clock, metrics=metrics)
         )
         routes = [
             *responses.routes(service, keep_alive=settings.keep_alive),
@@ -119,6 +91,47 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
             ),
         ]
         yield application(routes, metrics=metrics)
+
+
+def _manager(settings: GatewaySettings, runtime: Runtime, database: Database, clock: Clock) -> ContainerManager:
+    return ContainerManager(
+        runtime,
+        database,
+        home=settings.home,
+        settings=settings.containers,
+        limits=settings.limits,
+        box=settings.box,
+        clock=clock,
+        stop_boxes=settings.stop_boxes,
+    )
+
+
+def _service(
+    settings: GatewaySettings,
+    database: Database,
+    journal: Journal,
+    *,
+    router: Router,
+    manager: ContainerManager,
+    clock: Clock,
+    metrics: Metrics,
+) -> ResponseService:
+    rows = Responses(database)
+    preparer = Preparer(
+        responses=rows,
+        executions=Executions(database),
+        journal=journal,
+        router=router,
+        containers=manager,
+        clock=clock,
+        limits=settings.limits,
+        settings=settings.loop,
+        has_network=settings.has_network,
+        owner=ids.new_id("node"),
+        data=settings.data,
+        metrics=metrics,
+    )
+    return ResponseService(responses=rows, journal=journal, preparer=preparer, clock=clock, metrics=metrics)
 
 
 async def serve(
