@@ -1,0 +1,24 @@
+"""A home for boxes that their users can reach, and a runtime in it; skipped in words where no box can be had."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from limpet.runtimes.bubblewrap import BubblewrapRuntime
+from tests.support.runtimes import opened
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
+        Path(directory).chmod(0o711)
+        yield Path(directory)
+
+
+@pytest.fixture
+async def runtime(home: Path) -> AsyncIterator[BubblewrapRuntime]:
+    async with opened("bubblewrap", home) as runtime:
+        assert isinstance(runtime, BubblewrapRuntime)
+        yield runtime
