@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from tests.support.gateway import Gateway, running
+from tests.wire.provider import Provider, config_of, scripted_provider
 
 # Another runtime by name, to see how the wire looks over it; the default is what users get.
 RUNTIME = os.environ.get("LIMPET_TEST_RUNTIME", "bubblewrap")
@@ -29,3 +30,21 @@ def client(gateway: Gateway) -> openai.OpenAI:
 def home_directory(tmp_path: Path) -> Path:
     """For a gateway of a test's own: `with running(home_directory, config=...) as gateway`."""
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def provider() -> Iterator[Provider]:
+    """A scripted provider; `play` says what its model will say."""
+    with scripted_provider() as provider:
+        yield provider
+
+
+@pytest.fixture(scope="session")
+def scripted_gateway(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway whose models `gpt-*` are the scripted provider's. Commands may take 3 s, a response 6 model turns."""
+    limits = (
+        "[features.server_tools]\nmax_iterations = 6\n[features.server_tools.shell_limits]\ncommand_timeout_secs = 3\n"
+    )
+    directory = tmp_path_factory.mktemp("scripted")
+    with running(directory, runtime=RUNTIME, config=config_of(provider) + limits) as gateway:
+        yield gateway

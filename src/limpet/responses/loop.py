@@ -40,7 +40,8 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One response on its way. `calls` is None where the client carries the shell calls out itself, or there is no shell."""
+    """One response on its way. `calls` is None where the client carries the shell calls out itself, or there is no shell;
+    `streams_shell` lets the shell's deltas out."""
 
     upstream: Upstream
     model: str
@@ -54,6 +55,7 @@ class Run:
     bounds: Bounds
     writer: Writer
     response_id: str
+    streams_shell: bool = True
     usage: Json | None = None
     calls_made: int = 0
 
@@ -111,7 +113,8 @@ async def _take_turn(run: Run, *, offers_shell: bool) -> _Taken:
 
     The turn is read to its end before a call is carried out: what comes after a call waits, so that items are told in order.
     """
-    taken = _Taken(passing=Passing(run.writer, run.environment), offers_shell=offers_shell)
+    passing = Passing(run.writer, run.environment, streams_commands=run.streams_shell)
+    taken = _Taken(passing=passing, offers_shell=offers_shell)
     async with aclosing(run.upstream.stream(_turn(run, offers_shell))) as events:
         async for event in events:
             if isinstance(event, TurnEnded):

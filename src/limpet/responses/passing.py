@@ -19,12 +19,14 @@ Json = dict[str, Any]
 class Passing:
     """`environment` stands on every shell call: where it is (or, for a client's own shell, will be) carried out.
 
-    `items` are the items that are done, as the model made them, without our citations.
+    `items` are the items that are done, as the model made them, without our citations. Without `streams_commands` a command is
+    told once, whole, when it is done.
     """
 
-    def __init__(self, writer: Writer, environment: Json) -> None:
+    def __init__(self, writer: Writer, environment: Json, *, streams_commands: bool = True) -> None:
         self._writer = writer
         self._environment = environment
+        self._streams_commands = streams_commands
         self._places: dict[int, int] = {}
         self._held: list[Emit] = []
         self._begun: dict[int, Json] = {}
@@ -122,7 +124,7 @@ class Passing:
             told.append("")
             await self._writer.tell(ev.COMMAND_ADDED, **{**place, "command_index": len(told) - 1}, command="")
         told[event.command_index] += event.text
-        if event.text:
+        if event.text and self._streams_commands:
             await self._writer.tell(ev.COMMAND_DELTA, **place, delta=event.text)
 
     async def _make(self, event: CallMade) -> None:

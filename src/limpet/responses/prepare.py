@@ -31,7 +31,7 @@ class LoopSettings:
     """How far a response may go.
 
     `max_iterations` bounds its model turns; `max_item_output_bytes` is what its items hold of one stream of one command;
-    `stream_output = False` leaves the output deltas out, for clients that break on them.
+    `stream_output = False` leaves the shell's deltas out, for clients that break on them.
     """
 
     max_iterations: int = 50
@@ -144,6 +144,7 @@ class Preparer:
                 ),
                 writer=writer,
                 response_id=response_id,
+                streams_shell=self._settings.stream_output,
             )
 
         return Prepared(record=record, is_stored=asked.is_stored, make_run=make_run)

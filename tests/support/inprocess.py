@@ -1,0 +1,50 @@
+"""A gateway in the test's own process, over a real socket: for a runtime or a setting that no configuration names."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import uvicorn
+from anyio.from_thread import start_blocking_portal
+
+from limpet.core.ports import Runtime
+from limpet.server.gateway import GatewaySettings, bound, opened
+from limpet.upstreams.routing import Route
+from limpet.upstreams.script import ScriptUpstream
+from tests.support.gateway import Gateway
+
+
+@contextmanager
+def serving(
+    directory: Path, *, runtime: Runtime, providers: Sequence[Route] | None = None, **settings: Any
+) -> Iterator[Gateway]:
+    """Serves for the time of the block, in a thread of its own. `settings` are those of GatewaySettings; the model is the built-in one."""
+    routes = [Route(ScriptUpstream(), ("limpet/script",))] if providers is None else providers
+    chosen = GatewaySettings(home=directory / "home", stop_boxes=True, **settings)
+    with (
+        start_blocking_portal("asyncio") as portal,
+        portal.wrap_async_context_manager(_served(chosen, runtime, routes)) as url,
+    ):
+        yield Gateway(directory, url=url)
+
+
+@asynccontextmanager
+async def _served(settings: GatewaySettings, runtime: Runtime, routes: Sequence[Route]) -> AsyncIterator[str]:
+    with bound("127.0.0.1", 0) as listener:
+        async with opened(settings, runtime=runtime, providers=routes) as app:
+            config = uvicorn.Config(
+                app,
+                loop="asyncio",
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                timeout_graceful_shutdown=1,
+            )
+            server = uvicorn.Server(config)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: server.serve(sockets=[listener]))
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+                server.should_exit = True
