@@ -40,6 +40,7 @@ _OFFERS = frozenset(
         Offer.DIRECTORY,
     }
 )
+_SHORT = re.compile(r"[0-9a-f]{16}")
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ANSWERS_WITHIN = 10.0
 _PROBE_WITHIN = 10.0
@@ -261,7 +262,9 @@ def _prepare(home: Path) -> None:
 
 def _leftovers(home: Path, groups: Groups | None) -> set[str]:
     """The short names of all boxes of which anything is there."""
-    found = {path.stem for path in (home / "run").iterdir()} | {path.name for path in (home / "boxes").iterdir()}
+    # Only names of ours: containers keep their own directories in boxes/ too, and those hold data.
+    boxes = {path.name for path in (home / "boxes").iterdir() if _SHORT.fullmatch(path.name)}
+    found = {path.stem for path in (home / "run").iterdir()} | boxes
     if groups is not None:
         prefix = Place(home, "").group
         found |= {name.removeprefix(prefix) for name in groups.all(prefix)}
