@@ -1,7 +1,9 @@
 """Commands through the one door, on a real runtime."""
 
 import secrets
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import anyio
 import pytest
@@ -12,6 +14,7 @@ from limpet.core.ports import Process
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.workspace.opening import Opening, open_in
 from limpet.workspace.workspace import Workspace
+from tests.support.runtimes import opened
 
 pytestmark = pytest.mark.anyio
 
@@ -19,8 +22,16 @@ MOST = 5.0  # seconds
 
 
 @pytest.fixture
-async def box() -> AsyncIterator[Workspace]:
-    async with LocalRuntime() as runtime, open_in(runtime) as workspace:
+def home() -> Iterator[Path]:
+    """Short, for a socket's address, and passable, for boxes that run as users of their own."""
+    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
+        Path(directory).chmod(0o711)
+        yield Path(directory)
+
+
+@pytest.fixture(params=["local", "bubblewrap"])
+async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
+    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
         yield workspace
 
 
@@ -217,6 +228,14 @@ async def test_what_the_runtime_does_not_offer_is_refused_when_it_is_opened() ->
 async def test_two_boxes_of_one_name_live_side_by_side() -> None:
     async with LocalRuntime() as runtime, open_in(runtime, "same") as one, open_in(runtime, "same") as two:
         assert (await one.run("echo 1")).stdout + (await two.run("echo 2")).stdout == b"1\n2\n"
+
+
+async def test_a_box_with_a_time_to_live_is_entered_again(home: Path) -> None:
+    async with opened("bubblewrap", home) as runtime:
+        async with open_in(runtime, opening=Opening(lifetime="ttl", ttl=60)) as first:
+            await first.run("echo kept > file")
+        async with open_in(runtime, opening=Opening(ref=first.ref)) as second:
+            assert (await second.run("cat file")).stdout == b"kept\n"
 
 
 async def _text(process: Process) -> bytes:

@@ -25,7 +25,7 @@ class Opening:
 
     `lifetime` "process" ends the box with the block (and with this process, however that ends). "ttl" lets it live on until
     nobody has used it for `ttl` seconds; `ref`, from an earlier workspace's `ref`, enters that one again instead of making a
-    new one. The rest is as in SandboxSpec.
+    new one; then `lifetime` only says whether it ends with the block. The rest is as in SandboxSpec.
     """
 
     lifetime: Literal["process", "ttl"] = "process"
