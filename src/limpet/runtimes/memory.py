@@ -31,7 +31,6 @@ HOME = "/home/agent"
 KNOWN_GAPS = {
     "a_reader_that_does_not_ask_slows_the_command": "bashkit cuts a stream off after 10 MiB; stderr then says so",
     "odd_names_are_names": "bashkit refuses control characters in file names",
-    "the_directory_outlives_the_sandbox": "the files live in memory only; a directory of the host is refused",
 }
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Commands are bounded by their timeout, not by counts.
@@ -259,7 +258,6 @@ class MemoryRuntime:
     def _refuse(self, spec: SandboxSpec) -> None:
         refuse_missing_offers(spec, OFFERS, NAME)
         for wanted, given in (
-            ("a directory of the host", spec.directory),
             ("an image", spec.image),
             ("read-only directories", spec.read_only),
         ):

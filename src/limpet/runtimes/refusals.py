@@ -55,5 +55,7 @@ def refuse_missing_offers(spec: SandboxSpec, offers: frozenset[Offer], runtime: 
         needs.add(Offer.ATTACH)
     if any(getattr(spec.limits, name) is not None for name in spec.limits.__slots__):
         needs.add(Offer.LIMITS)
+    if spec.directory is not None:
+        needs.add(Offer.DIRECTORY)
     for offer in sorted(needs - offers, key=lambda one: one.value):
         raise OfferMissing(runtime, offer.value, [one.value for one in offers])

@@ -71,7 +71,7 @@ async def two_sandboxes_do_not_see_each_others_processes(lab: Lab) -> None:
     expect(b"limpet-marked 300" not in ran.stdout, "a process of another sandbox is visible")
 
 
-@case(Offer.DETACHED)
+@case(Offer.DETACHED, Offer.DIRECTORY)
 async def what_lives_in_a_sandbox_ends_with_it(lab: Lab) -> None:
     box = await lab.another(directory=lab.directory)
     beats = lab.directory / "data" / "beats"
@@ -83,7 +83,7 @@ async def what_lives_in_a_sandbox_ends_with_it(lab: Lab) -> None:
     same(beats.stat().st_size, before, "the beats of a process of an ended sandbox")
 
 
-@case()
+@case(Offer.DIRECTORY)
 async def the_directory_outlives_the_sandbox(lab: Lab) -> None:
     first = await lab.another(directory=lab.directory)
     await lab.run("echo kept > file; echo kept > ~/file", box=first)

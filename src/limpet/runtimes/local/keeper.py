@@ -67,7 +67,9 @@ class Keeper:
             time.sleep(0.001)
 
     def _receive(self) -> bool:
-        packet, descriptors, _, _ = socket.recv_fds(self._owner, PACKET, 4, socket.MSG_CMSG_CLOEXEC)
+        packet, descriptors, _, _ = socket.recv_fds(self._owner, PACKET, 4)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)  # Python 3.11 ignores the flags of recv_fds
         if not packet:
             return False
         message = json.loads(packet)

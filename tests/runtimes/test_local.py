@@ -1,0 +1,216 @@
+"""What `local` promises beyond the contract: it clears up after its owner, however that ends, and says what it is not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from limpet.core.command import Aborted, Argv, Command, Exited, Lost, Script
+from limpet.core.errors import BadCommand, BootFailed, OfferMissing, SandboxGone
+from limpet.core.ports import Limits, Offer, Process, Sandbox, SandboxSpec, TimeToLive
+from limpet.runtimes.local.keeper import descendants, state
+from limpet.runtimes.local.runtime import LocalRuntime
+from limpet.runtimes.refusals import LONGEST_ARGUMENT
+
+pytestmark = pytest.mark.anyio
+
+OWNER = """
+import anyio, json, sys
+from limpet.core.command import Command, Script
+from limpet.core.ports import SandboxSpec
+from limpet.runtimes.local.runtime import LocalRuntime
+
+async def main():
+    async with LocalRuntime() as runtime:
+        box = await runtime.create(SandboxSpec(name="owned"))
+        script = "(setsid env -i /bin/sleep 300 &); sleep 300 & echo ready"
+        async for chunk in (await box.start(Command(what=Script(script)), "1")).output():
+            facts = dict(box.ref.facts)
+            print(json.dumps(facts), flush=True)
+            await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+@pytest.fixture
+async def runtime() -> AsyncIterator[LocalRuntime]:
+    async with LocalRuntime() as runtime:
+        yield runtime
+
+
+async def printed(process: Process) -> bytes:
+    return b"".join([chunk.data async for chunk in process.output()])
+
+
+async def run(box: Sandbox, script: str, exec_id: str = "1", **options: object) -> bytes:
+    return await printed(await box.start(Command(what=Script(script), **options), exec_id))  # type: ignore[arg-type]
+
+
+async def until_gone(pids: list[int]) -> None:
+    with anyio.fail_after(5):
+        while any(state(pid) not in "ZX" for pid in pids):
+            await anyio.sleep(0.01)
+
+
+async def test_an_owner_killed_at_once_leaves_no_process_and_no_directory() -> None:
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    facts = json.loads(await anyio.to_thread.run_sync(owner.stdout.readline))
+    kept = [facts["pid"], *descendants(facts["pid"])]
+
+    owner.kill()
+    owner.wait()
+
+    await until_gone(kept)
+    assert len(kept) == 3
+    assert not Path(facts["directory"]).exists()
+
+
+async def test_closing_the_runtime_ends_what_runs_and_leaves_nothing() -> None:
+    async with LocalRuntime() as runtime:
+        box = await runtime.create(SandboxSpec(name="one"))
+        process = await box.start(Command(what=Script("(setsid sleep 300 &); echo ready; sleep 300")), "1")
+        await anext(aiter(process.output()))
+        kept = [box.ref.facts["pid"], *descendants(box.ref.facts["pid"])]
+
+    await until_gone(kept)
+    assert await process.wait() == Lost("Its sandbox ended while it ran.")
+    assert not Path(box.ref.facts["directory"]).exists()
+
+
+async def test_no_descriptor_is_left(runtime: LocalRuntime) -> None:
+    async def once(name: str) -> int:
+        box = await runtime.create(SandboxSpec(name=name))
+        for exec_id in ("1", "2"):
+            process = await box.start(Command(what=Script("echo hello; sleep 60 &"), stdin=b"x"), exec_id)
+            await printed(process)
+        await process.forget()
+        await box.destroy()
+        return len(os.listdir("/dev/fd"))
+
+    first = await once("first")
+
+    assert await once("second") == first
+
+
+async def test_a_dead_keeper_is_a_sandbox_that_is_gone(runtime: LocalRuntime) -> None:
+    box = await runtime.create(SandboxSpec(name="one"))
+    process = await box.start(Command(what=Script("echo $$; exec sleep 300")), "1")
+    pid = int((await anext(aiter(process.output()))).data)
+
+    os.kill(box.ref.facts["pid"], signal.SIGKILL)
+
+    assert isinstance(await process.wait(), Lost)
+    with pytest.raises(SandboxGone):
+        await box.touch()
+    with pytest.raises(SandboxGone):
+        await box.start(Command(what=Script("true")), "2")
+    os.kill(pid, signal.SIGKILL)  # the one thing that local cannot clear up
+
+
+async def test_only_a_few_variables_of_the_host_pass(runtime: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("TZ", "UTC")
+    box = await runtime.create(SandboxSpec(name="one", env={"OWN": "1"}))
+
+    names = {line.partition(b"=")[0].decode() for line in (await run(box, "env")).splitlines()}
+
+    shell = {"PWD", "SHLVL", "_", "OLDPWD"}
+    assert names - shell <= {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "HOME", "LIMPET_DATA", "OWN"}
+    assert {"PATH", "TZ", "HOME", "LIMPET_DATA", "OWN"} <= names
+
+
+async def test_the_named_directory_holds_data_and_home(runtime: LocalRuntime, tmp_path: Path) -> None:
+    box = await runtime.create(SandboxSpec(name="one", directory=tmp_path / "box"))
+
+    output = await run(box, "printf a > file; printf b > ~/file; pwd; echo $LIMPET_DATA; cd ~ && pwd", cwd="/mnt/data/")
+    await box.destroy()
+
+    data, home = tmp_path / "box" / "data", tmp_path / "box" / "home"
+    assert output.decode().split() == [str(data), str(data), str(home)]
+    assert ((data / "file").read_text(), (home / "file").read_text()) == ("a", "b")
+
+
+async def test_a_working_directory_may_lie_anywhere_on_the_host(runtime: LocalRuntime) -> None:
+    box = await runtime.create(SandboxSpec(name="one"))
+
+    assert await run(box, "pwd", cwd="/usr") == b"/usr\n"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        SandboxSpec(name="one", lifetime=TimeToLive(10)),
+        SandboxSpec(name="one", limits=Limits(memory=1 << 30)),
+        SandboxSpec(name="one", needs=frozenset({Offer.ISOLATION})),
+        SandboxSpec(name="one", image=Path("/")),
+        SandboxSpec(name="one", read_only={"/skills": Path("/usr")}),
+    ],
+    ids=["lifetime", "limits", "needs", "image", "read_only"],
+)
+async def test_what_it_cannot_do_is_refused_and_nothing_starts(runtime: LocalRuntime, spec: SandboxSpec) -> None:
+    with pytest.raises(OfferMissing):
+        await runtime.create(spec)
+
+    assert descendants(os.getpid()) == []
+
+
+async def test_a_name_that_is_no_name_is_refused(runtime: LocalRuntime) -> None:
+    with pytest.raises(BootFailed, match="Use 1 to 64"):
+        await runtime.create(SandboxSpec(name="../up"))
+
+
+async def test_a_cancelled_creation_leaves_nothing(runtime: LocalRuntime) -> None:
+    for patience in (0.0, 0.002, 0.01, 0.02):
+        with anyio.move_on_after(patience):
+            await (await runtime.create(SandboxSpec(name="one"))).destroy()
+    await until_gone(descendants(os.getpid()))
+
+
+async def test_a_command_that_is_too_long_for_the_system_is_refused(runtime: LocalRuntime) -> None:
+    box = await runtime.create(SandboxSpec(name="one"))
+    longest = "#" * LONGEST_ARGUMENT
+
+    assert await run(box, longest) == b""
+    with pytest.raises(BadCommand, match="too long"):
+        await run(box, longest + "#", "2")
+
+
+async def test_a_fork_bomb_is_ended_by_an_abort(runtime: LocalRuntime) -> None:
+    box = await runtime.create(SandboxSpec(name="one"))
+    bomb = "ulimit -u 100000; fork() { echo x; sleep 0.01; fork & fork & wait; }; fork"
+    process = await box.start(Command(what=Script(bomb)), "1")
+    await anext(aiter(process.output()))
+
+    with anyio.fail_after(10):
+        await process.abort()
+
+    assert await process.wait() == Aborted()
+    assert descendants(box.ref.facts["pid"]) == []
+
+
+async def test_a_tree_is_killed_although_its_root_is_no_shell(runtime: LocalRuntime) -> None:
+    box = await runtime.create(SandboxSpec(name="one"))
+    argv = Argv(("sh", "-c", "(setsid sleep 300 &); exec sleep 300"))
+    process = await box.start(Command(what=argv, timeout=0.3), "1")
+
+    await process.wait()
+
+    assert descendants(box.ref.facts["pid"]) == []
+
+
+async def test_commands_hold_no_descriptors_but_their_own_three(runtime: LocalRuntime) -> None:
+    box = await runtime.create(SandboxSpec(name="one"))
+    other = await box.start(Command(what=Script("read -r x"), keeps_stdin_open=True), "1")
+
+    # The fourth is ls's own, on the directory.
+    assert (await run(box, "exec ls /proc/self/fd", "2")).split() == [b"0", b"1", b"2", b"3"]
+    await other.close_stdin()
+    assert await other.wait() == Exited(1)
