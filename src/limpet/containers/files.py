@@ -49,6 +49,11 @@ class Shelf:
         self._settings = settings
         self._clock = clock
 
+    @property
+    def max_bytes(self) -> int:
+        """The most that a file may have to be taken or kept."""
+        return self._settings.max_bytes_per_file
+
     async def capture(self, record: ContainerRecord, *, response_id: str | None = None) -> list[ContainerFileRecord]:
         """Record the files that changed since the last capture and give their rows, by path; forget those that are gone.
 

@@ -13,6 +13,7 @@ from limpet.core.ports import Offer
 
 MAX_NAME_BYTES = 255
 LEAST_MEMORY = 16 * MIB
+MOST_MEMORY = 64 << 40  # what a kernel can count is not much more
 _MEMORY = re.compile(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _NOT_BUILT = {"file_ids": "Files by id", "skills": "Skills"}
@@ -80,6 +81,12 @@ def parse_memory(text: object, *, param: str = "memory_limit") -> int:
     if size < LEAST_MEMORY:
         raise RequestInvalid(
             f"{text} is less memory than a shell needs; ask for {LEAST_MEMORY // MIB}m or more.",
+            param=param,
+            code="invalid_memory_limit",
+        )
+    if size > MOST_MEMORY:
+        raise RequestInvalid(
+            f"{text} is more memory than any machine has; ask for {MOST_MEMORY >> 40}t or less.",
             param=param,
             code="invalid_memory_limit",
         )

@@ -1,5 +1,6 @@
 """Reads request bodies and query parameters, and says what is wrong with them. 400s and 413s of form end here."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -8,6 +9,8 @@ from starlette.requests import ClientDisconnect, Request
 from limpet.core.errors import RequestInvalid, RequestTooLarge
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
+# Digits of ASCII, and no more of them than any number of ours has.
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
 async def json_body(request: Request, *, limit: int = MAX_JSON_BYTES) -> Any:
@@ -40,7 +43,7 @@ def whole_number(request: Request, name: str, *, default: int, least: int, most:
     given = request.query_params.get(name)
     if given is None:
         return default
-    if not given.lstrip("-").isdigit() or not least <= int(given) <= most:
+    if not _NUMBER.fullmatch(given) or not least <= int(given) <= most:
         raise RequestInvalid(f"{name}: must be a whole number from {least} to {most} (got {given[:40]!r}).", param=name)
     return int(given)
 

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from urllib.parse import quote
 
 from starlette.datastructures import UploadFile
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -22,6 +22,7 @@ from limpet.core.errors import RequestInvalid
 from limpet.server.auth import TENANT
 from limpet.server.bodies import json_body, one_of, whole_number
 from limpet.server.lists import ORDERS, list_object
+from limpet.server.uploads import uploaded
 from limpet.store.files import ContainerFileRecord
 
 PIECE = 1024 * 1024
@@ -72,16 +73,7 @@ def file_routes(manager: ContainerManager) -> list[Route]:
     async def create(request: Request) -> Response:
         container_id = request.path_params["container_id"]
         await manager.require_running(TENANT, container_id)
-        if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-            raise RequestInvalid(
-                "Send the file as multipart/form-data, in a part named `file`. Files by `file_id` are not built yet.",
-                param="file",
-                code="unsupported_content_type",
-            )
-        async with request.form(max_files=1, max_fields=8) as form:
-            upload = form.get("file")
-            if not isinstance(upload, UploadFile):
-                raise RequestInvalid("A part named `file` with the file's bytes is missing.", param="file")
+        async with uploaded(request, limit=files.max_bytes) as upload:
             record = await files.put(TENANT, container_id, upload.filename or "upload", _pieces(upload))
         return JSONResponse(container_file_object(record))
 
@@ -122,11 +114,8 @@ def _ids(request: Request) -> tuple[str, str]:
 
 
 async def _pieces(upload: UploadFile) -> AsyncIterator[bytes]:
-    try:
-        while piece := await upload.read(PIECE):
-            yield piece
-    except ClientDisconnect as gone:
-        raise RequestInvalid("The upload broke off.") from gone
+    while piece := await upload.read(PIECE):
+        yield piece
 
 
 async def _closing(pieces: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:

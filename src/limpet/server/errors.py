@@ -8,6 +8,7 @@ from starlette.types import ExceptionHandler
 
 from limpet.core import ids
 from limpet.core.errors import (
+    FileError,
     LimpetError,
     RequestError,
     RuntimeUnavailable,
@@ -44,6 +45,9 @@ def response_of(problem: LimpetError) -> Response:
             return error_response(status, problem.message, type=kind, param=problem.param, code=code)
         case UpstreamError():
             return error_response(502, problem.message, type="server_error", code="provider_error")
+        case FileError():
+            # What stands in a file's place is the container's own doing: a link, a directory, a fifo.
+            return error_response(400, problem.message, param="file", code="file_not_usable")
         case StoreError():
             return error_response(500, problem.message, type="server_error", code="store_failed")
         case SandboxError() | RuntimeUnavailable():
