@@ -34,8 +34,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("wire", ["openai_chat",
 KEY = "sk-canary-5b1f0c9e77aa"
 QUICK = Retries(first_wait=0.001)
 QUESTION = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]}
+MODEL = "claude-scripted-1"
 SHELL = ShellOffer(description="a shell that stays")
-TURN = Turn(model="claude-sonnet-4-5", input=[QUESTION], shell=SHELL)
+TURN = Turn(model=MODEL, input=[QUESTION], shell=SHELL)
 WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {}}, "strict": False}
 WIRES: dict[str, tuple[type[ScriptedServer], Callable[..., ModelsUpstream]]] = {
     "openai_chat": (ScriptedChat, openai_chat.upstream),
@@ -78,7 +79,7 @@ async def test_every_kind_of_item_has_the_events_of_the_responses_api(wire: str)
         output_tokens=4,
     )
     async with provider(wire, said) as (server, upstream):
-        events = await ask(upstream, Turn(model="claude-sonnet-4-5", input=[QUESTION], shell=SHELL, tools=[WEATHER]))
+        events = await ask(upstream, Turn(model=MODEL, input=[QUESTION], shell=SHELL, tools=[WEATHER]))
     for number, event in enumerate(each for each in events if isinstance(each, Emit)):
         check_event({"type": event.type, "sequence_number": number, **event.data})
     reasoning, message, function = items_of(events)
@@ -196,16 +197,20 @@ async def test_an_answer_that_breaks_off_is_broken_and_never_asked_again(wire: s
 
 
 async def test_an_answer_that_only_stops_is_broken(wire: str) -> None:
-    class Silent(WIRES[wire][0]):  # type: ignore[misc] - the base is chosen by the parameter
-        def frames(self, request: Any, answer: Any) -> Any:
-            return list(super().frames(request, answer))[:-3]
+    async with provider(wire, reply("one two three", leave_out=3)) as (_, upstream):
+        with pytest.raises(UpstreamBroken):
+            await ask(upstream)
 
-    with anyio.fail_after(10):
-        async with Silent([reply("one two three")]) as server:
-            settings = ProviderSettings(name="acme", type=wire, base_url=server.base_url)
-            async with WIRES[wire][1](settings, retries=QUICK) as upstream:
-                with pytest.raises(UpstreamBroken):
-                    await ask(upstream)
+
+async def test_sealed_reasoning_goes_back_to_its_provider_in_the_next_turn(wire: str) -> None:
+    async with provider(wire, reply(Reasoning("hm", "SIG"), "Hello"), reply("bye")) as (server, upstream):
+        items = items_of(await ask(upstream))
+        await ask(upstream, Turn(model=MODEL, input=[QUESTION, *items, QUESTION]))
+    (said,) = [each for each in server.requests[1].body["messages"] if each["role"] == "assistant"]
+    if wire == "anthropic":
+        assert said["content"][0] == {"type": "thinking", "thinking": "hm", "signature": "SIG"}
+    else:
+        assert said["reasoning_content"] == "hm"
 
 
 async def test_closing_the_iterator_closes_the_connection(wire: str) -> None:

@@ -29,7 +29,7 @@ def _connect(given: ProviderSettings, client: ProviderClient, key: str) -> Wire:
     def model(name: str) -> AnthropicModel:
         return AnthropicModel(name, provider=provider)
 
-    return Wire(model=model, settings=_settings)
+    return Wire(model=model, settings=_settings, plain_ids=True)
 
 
 def _settings(turn: Turn, settings: ModelSettings) -> ModelSettings:

@@ -22,6 +22,7 @@ SAME = {
     "max_output_tokens": "max_tokens",
     "parallel_tool_calls": "parallel_tool_calls",
 }
+EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 SERVICE_TIERS = frozenset({"auto", "default", "flex", "priority"})
 
 
@@ -43,10 +44,10 @@ def request_parameters(turn: Turn, *, provider: str) -> ModelRequestParameters:
             return ModelRequestParameters(function_tools=tools)
         case "json_schema":
             form = OutputObjectDefinition(
-                json_schema=wanted["schema"],
+                json_schema=wanted.get("schema") or {},
                 name=wanted.get("name"),
                 description=wanted.get("description"),
-                strict=wanted.get("strict"),
+                strict=wanted.get("strict") or None,
             )
             return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=form)
         case kind:
@@ -66,10 +67,24 @@ def settings(turn: Turn, *, provider: str) -> ModelSettings:
     if options.get("tool_choice") is not None:
         given["tool_choice"] = _choice(options["tool_choice"], provider)
     if (effort := (options.get("reasoning") or {}).get("effort")) is not None:
-        given["thinking"] = cast(ThinkingLevel, False if effort == "none" else effort)
+        given["thinking"] = _thinking(effort, provider)
     if options.get("service_tier") in SERVICE_TIERS:
         given["service_tier"] = options["service_tier"]
     return cast(ModelSettings, given)
+
+
+def _thinking(effort: object, provider: str) -> ThinkingLevel:
+    if effort == "none":
+        return False
+    if effort not in EFFORTS:
+        raise UpstreamRefused(
+            provider,
+            400,
+            f"reasoning.effort cannot be {effort!r}. Use one of: none, {', '.join(EFFORTS)}.",
+            code="unsupported_value",
+            param="reasoning.effort",
+        )
+    return cast(ThinkingLevel, effort)
 
 
 def _function(tool: Mapping[str, Any], provider: str) -> ToolDefinition:

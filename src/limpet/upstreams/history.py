@@ -7,6 +7,7 @@ import base64
 import binascii
 import json
 import mimetypes
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -34,21 +35,23 @@ from limpet.upstreams.sealing import opened
 SHOWN_AS_DATA = ("image/", "application/pdf")
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/x-yaml", "application/toml")
 
+_NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
+
 
 class History:
     """Collects the items of a turn, oldest first; `messages` has what was said and asked, merged where one side speaks on.
 
     `provider` names who is told: in refusals, and as the only one whose sealed reasoning may go back to it. `instructions` stand in
-    front.
+    front. With `plain_ids` the ids of calls, which another provider may have made, are put in letters, digits, `_` and `-`.
     """
 
-    def __init__(self, *, provider: str, instructions: str | None) -> None:
+    def __init__(self, *, provider: str, instructions: str | None, plain_ids: bool = False) -> None:
         self._provider = provider
+        self._plain_ids = plain_ids
         self._names: dict[str, str] = {}
         self.messages: list[ModelMessage] = []
-        self._instructions = instructions
         if instructions is not None:
-            self.messages.append(ModelRequest(parts=[], instructions=instructions))
+            self._asked(SystemPromptPart(content=instructions))
 
     def add(self, item: Mapping[str, Any]) -> None:
         """The next item. Raises UpstreamRefused (400), naming what has no translation."""
@@ -98,18 +101,22 @@ class History:
 
     def _called(self, item: Mapping[str, Any], name: str, arguments: str) -> None:
         self._names[item["call_id"]] = name
-        self._answered(ToolCallPart(tool_name=name, args=arguments, tool_call_id=item["call_id"]))
+        self._answered(ToolCallPart(tool_name=name, args=arguments, tool_call_id=self._id_of(item)))
 
     def _returned(self, item: Mapping[str, Any], text: str) -> None:
         name = self._names.get(item["call_id"], "unknown")
-        self._asked(ToolReturnPart(tool_name=name, content=text, tool_call_id=item["call_id"]))
+        self._asked(ToolReturnPart(tool_name=name, content=text, tool_call_id=self._id_of(item)))
+
+    def _id_of(self, item: Mapping[str, Any]) -> str:
+        call_id = str(item["call_id"])
+        return _NOT_PLAIN.sub("_", call_id) if self._plain_ids else call_id
 
     def _asked(self, part: ModelRequestPart) -> None:
         last = self.messages[-1] if self.messages else None
         if isinstance(last, ModelRequest):
             last.parts = [*last.parts, part]
         else:
-            self.messages.append(ModelRequest(parts=[part], instructions=self._instructions))
+            self.messages.append(ModelRequest(parts=[part]))
 
     def _answered(self, part: ModelResponsePart) -> None:
         last = self.messages[-1] if self.messages else None
@@ -178,10 +185,10 @@ class History:
 
 
 def messages_of(
-    items: Iterable[Mapping[str, Any]], *, provider: str, instructions: str | None
+    items: Iterable[Mapping[str, Any]], *, provider: str, instructions: str | None, plain_ids: bool = False
 ) -> Sequence[ModelMessage]:
     """The whole input as messages. Raises UpstreamRefused (400)."""
-    history = History(provider=provider, instructions=instructions)
+    history = History(provider=provider, instructions=instructions, plain_ids=plain_ids)
     for item in items:
         history.add(item)
     return history.messages

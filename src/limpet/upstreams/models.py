@@ -33,10 +33,11 @@ NO_KEY = "none"
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire: its models by name, and what it adds to a turn's settings."""
+    """A wire: its models by name, what it adds to a turn's settings, and whether it takes only plain letters in the ids of calls."""
 
     model: Callable[[str], Model[Any]]
     settings: Callable[[Turn, ModelSettings], ModelSettings]
+    plain_ids: bool = False
 
 
 Connect = Callable[[ProviderSettings, ProviderClient, str], Wire]
@@ -86,6 +87,11 @@ class ModelsUpstream:
                 ending = self._ending(answer, stream)
         except (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError) as error:
             raise self._translated(error, begun=begun) from error
+        except ValueError as error:
+            if begun:
+                raise
+            # Something in the request that no wire can carry: a schema without a type, half of a character.
+            raise UpstreamRefused(self.name, 400, self._reason(error)) from error
         for said in ending:
             yield said
 
@@ -93,11 +99,11 @@ class ModelsUpstream:
         """The request, not yet sent. Raises UpstreamRefused for what has no translation."""
         if self._client is None:
             raise RuntimeError("The upstream is used outside its `async with`.")
-        messages = messages_of(turn.input, provider=self.name, instructions=turn.instructions)
-        parameters = request_parameters(turn, provider=self.name)
-        asked = settings(turn, provider=self.name)
         key = header_value(self.name, self._given.api_key) if self._given.api_key else NO_KEY
         wire = self._connect(self._given, self._client, key)
+        messages = messages_of(turn.input, provider=self.name, instructions=turn.instructions, plain_ids=wire.plain_ids)
+        parameters = request_parameters(turn, provider=self.name)
+        asked = settings(turn, provider=self.name)
         return model_request_stream(
             wire.model(turn.model),
             messages,

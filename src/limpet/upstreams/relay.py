@@ -58,8 +58,14 @@ class RelayUpstream:
         """See `Upstream.stream`. A provider's `error` or `response.failed` event ends the turn as failed; it is not raised."""
         body = request_body(turn, native_shell=self.has_native_shell, provider=self.name)
         reader = Reader(function_shell=turn.shell is not None and not self.has_native_shell)
+        try:
+            content = msgspec.json.encode(body)
+        except UnicodeEncodeError as error:
+            raise UpstreamRefused(
+                self.name, 400, "the input has half of a surrogate pair. Send whole characters."
+            ) from error
         key = hidden_key(self._settings.api_key)
-        async with aclosing(self._frames(msgspec.json.encode(body))) as frames:
+        async with aclosing(self._frames(content)) as frames:
             async for data in frames:
                 if data == b"[DONE]":
                     continue

@@ -35,7 +35,7 @@ def _events(reply: Reply, number: str) -> Iterator[dict[str, Any]]:
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
     }
-    message = {
+    message: dict[str, Any] = {
         "id": number,
         "type": "message",
         "role": "assistant",

@@ -117,6 +117,7 @@ class ScriptedServer:
         return turn(request) if callable(turn) else turn
 
     async def _send_frames(self, stream: SocketStream, frames: Sequence[bytes], faults: Faults) -> bool:
+        frames = frames[: len(frames) - faults.leave_out]
         if faults.chunk:
             whole = b"".join(frames)
             frames = [whole[at : at + faults.chunk] for at in range(0, len(whole), faults.chunk)]

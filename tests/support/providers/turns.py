@@ -65,11 +65,13 @@ class Faults:
     """How an answer is delivered. Frames are counted from 0.
 
     `cut_after` frames the connection is dropped, in the middle of the next one. `hold_after` frames it pauses until the test sets
-    `server.release`. `pace` waits so many seconds between frames. `chunk` sends so many bytes at a time, wherever that cuts.
+    `server.release`. `leave_out` ends the answer cleanly so many frames early. `pace` waits so many seconds between frames. `chunk`
+    sends so many bytes at a time, wherever that cuts.
     """
 
     cut_after: int | None = None
     hold_after: int | None = None
+    leave_out: int = 0
     pace: float = 0.0
     chunk: int | None = None
 
