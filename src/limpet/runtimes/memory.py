@@ -20,7 +20,7 @@ from limpet.core.command import Aborted, Argv, Command, Exited, Outcome, Script,
 from limpet.core.errors import BootFailed, OfferMissing, SandboxClosed, SandboxGone, WorkingDirectoryMissing
 from limpet.core.ports import Files, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
 from limpet.runtimes.process import SpooledProcess
-from limpet.runtimes.refusals import refuse_impossible, refuse_missing_offers
+from limpet.runtimes.refusals import refuse_impossible, refuse_impossible_spec
 from limpet.runtimes.virtualfiles import VirtualFiles
 
 NAME = "memory"
@@ -243,7 +243,11 @@ class MemoryRuntime:
         assert self._tasks is not None
         self._living[spec.name] = sandbox
         self._tasks.start_soon(self._keep, sandbox)
-        await sandbox.serving()
+        try:
+            await sandbox.serving()
+        except BaseException:
+            await sandbox.destroy()
+            raise
         return sandbox
 
     async def attach(self, ref: SandboxRef) -> Sandbox:
@@ -256,7 +260,7 @@ class MemoryRuntime:
         return []  # nothing of it lies outside this process
 
     def _refuse(self, spec: SandboxSpec) -> None:
-        refuse_missing_offers(spec, OFFERS, NAME)
+        refuse_impossible_spec(spec, OFFERS, NAME)
         for wanted, given in (
             ("an image", spec.image),
             ("read-only directories", spec.read_only),

@@ -48,8 +48,11 @@ def _needed(command: Command) -> list[Offer]:
     return needed
 
 
-def refuse_missing_offers(spec: SandboxSpec, offers: frozenset[Offer], runtime: str) -> None:
-    """Raise OfferMissing for the first thing in `spec` that `offers` does not hold."""
+def refuse_impossible_spec(spec: SandboxSpec, offers: frozenset[Offer], runtime: str) -> None:
+    """Raise OfferMissing for the first thing in `spec` that `offers` does not hold; BadEnvironmentName for a bad name."""
+    for name in spec.env:
+        if not _NAME.fullmatch(name):
+            raise BadEnvironmentName(name)
     needs = set(spec.needs)
     if isinstance(spec.lifetime, TimeToLive):
         needs.add(Offer.ATTACH)

@@ -18,7 +18,7 @@ from limpet.core.ports import Offer, Probe, Sandbox, SandboxRef, SandboxSpec
 from limpet.runtimes.local.link import start_keeper
 from limpet.runtimes.local.place import Place
 from limpet.runtimes.local.sandbox import NAME, OFFERS, LocalSandbox
-from limpet.runtimes.refusals import refuse_missing_offers
+from limpet.runtimes.refusals import refuse_impossible_spec
 
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -69,6 +69,14 @@ class LocalRuntime:
     async def create(self, spec: SandboxSpec) -> Sandbox:
         self._refuse(spec)
         temporary = None if spec.directory else Path(tempfile.mkdtemp(prefix="limpet-local-"))
+        try:
+            return await self._boot(spec, temporary)
+        except BaseException:
+            if temporary is not None:
+                shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+    async def _boot(self, spec: SandboxSpec, temporary: Path | None) -> Sandbox:
         directory = spec.directory or temporary
         assert directory is not None
         place = Place(directory=directory.absolute(), owner=spec.user_id)
@@ -77,14 +85,17 @@ class LocalRuntime:
         except OSError as error:
             raise BootFailed(f"its directory {directory} cannot be made: {error.strerror}.") from error
         link = await start_keeper(temporary)
-        boot_id = secrets.token_hex(16)
         facts = {"pid": link.pid, "directory": str(place.directory)}
-        ref = SandboxRef(runtime=NAME, name=spec.name, boot_id=boot_id, facts=facts)
+        ref = SandboxRef(runtime=NAME, name=spec.name, boot_id=secrets.token_hex(16), facts=facts)
         sandbox = LocalSandbox(ref, place=place, link=link, shell=shutil.which("bash") or "/bin/bash", env=spec.env)
         assert self._tasks is not None
         self._living[spec.name] = sandbox
         self._tasks.start_soon(self._keep, sandbox)
-        await sandbox.serving()
+        try:
+            await sandbox.serving()
+        except BaseException:
+            await sandbox.destroy()
+            raise
         return sandbox
 
     async def attach(self, ref: SandboxRef) -> Sandbox:
@@ -97,7 +108,7 @@ class LocalRuntime:
         return []  # a keeper clears up after its owner, however that ended
 
     def _refuse(self, spec: SandboxSpec) -> None:
-        refuse_missing_offers(spec, OFFERS, NAME)
+        refuse_impossible_spec(spec, OFFERS, NAME)
         if spec.image is not None:
             raise OfferMissing(NAME, "an image", [])
         if spec.read_only:
