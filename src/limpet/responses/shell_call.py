@@ -5,6 +5,7 @@ fails is told to the model in the output, and the item is `incomplete` (DESIGN s
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ from limpet.core import events as ev
 from limpet.core import ids
 from limpet.core.clock import Clock
 from limpet.core.command import START, Aborted, Command, Exited, Lost, Outcome, Script, Stream, TimedOut
-from limpet.core.errors import CommandRefused, LimpetError
+from limpet.core.errors import CommandRefused, FileError, LimpetError, SandboxGone
 from limpet.core.events import Event
 from limpet.core.ports import Process
 from limpet.guard.output import Clip, Decoder, trim_pair
@@ -145,6 +146,9 @@ class ShellCalls:
                     await self._one(lease, command, call_id, number, place, answer)
                 answer.files = await lease.capture(self._response_id)
                 self._host.metrics.files.inc(len(answer.files))
+        except SandboxGone as gone:
+            reason = f"The container's box is gone: {gone.reason} The next call gets a new one."
+            await self._failed(arguments.commands, place, answer, reason)
         except LimpetError as problem:
             await self._failed(arguments.commands, place, answer, problem.message)
         return answer
@@ -211,6 +215,8 @@ class ShellCalls:
             await printed.say("stderr", f"{refusal.message}\n")
             return Exited(126)
         outcome = await self._follow(process, printed)
+        if isinstance(outcome, Lost):
+            return outcome  # There is nothing left to read from, and nobody to tell.
         if printed.is_clipped:
             await printed.keep_whole(process, lease)
         await self._writer.flush()
@@ -224,8 +230,9 @@ class ShellCalls:
 
     async def _follow(self, process: Process, printed: "_Printed") -> Outcome:
         try:
-            async for chunk in process.output():
-                await printed.take(chunk.stream, chunk.data)
+            with suppress(SandboxGone):  # `wait` says the same as an outcome, and what was printed before stays.
+                async for chunk in process.output():
+                    await printed.take(chunk.stream, chunk.data)
             await printed.end()
             return await process.wait()
         except anyio.get_cancelled_exc_class():
@@ -281,11 +288,12 @@ class _Printed:
             if not clip.dropped:
                 continue
             path = f"/mnt/data/limpet-output/{self._exec_id}.{stream}"
-            stat = await lease.workspace.files.write(path, _bytes_of(process, stream))
-            await self.say(
-                stream,
-                f"\n... [{clip.dropped} bytes left out; the whole {stream}, {stat.size} bytes, is in {path}] ...\n",
-            )
+            try:
+                stat = await lease.workspace.files.write(path, _bytes_of(process, stream))
+                where = f"the whole {stream}, {stat.size} bytes, is in {path}"
+            except FileError as problem:
+                where = f"the whole {stream} could not be kept: {problem.message}"
+            await self.say(stream, f"\n... [{clip.dropped} bytes left out; {where}] ...\n")
 
     async def _pass(self, stream: Stream, text: str, raw_offset: int | None) -> None:
         if not text:
