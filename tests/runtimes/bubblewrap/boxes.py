@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -88,7 +88,7 @@ def remains(home: Path, name: str) -> list[str]:
     place = Place.of(home, name)
     groups = find_groups()
     paths = [place.socket, place.record, place.directory, *(groups.directories(place.group) if groups else [])]
-    return [str(path) for path in paths if path.exists()] + processes_naming(place.short)
+    return [str(path) for path in paths if path.exists()] + processes_naming(str(place.directory))
 
 
 def processes_naming(word: str) -> list[str]:
@@ -117,5 +117,5 @@ async def a_creator(home: Path, name: str, *, ttl: float | None, script: str) ->
         try:
             yield SandboxRef(**json.loads(line)), process.pid
         finally:
-            if process.returncode is None:
+            with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)

@@ -65,11 +65,30 @@ async def test_each_box_of_root_has_a_uid_of_its_own_that_owns_its_files(
 
 
 @needs_root
-async def test_a_directory_that_the_boxs_user_cannot_reach_is_named(runtime: BubblewrapRuntime, home: Path) -> None:
+async def test_a_directory_that_the_boxs_user_cannot_walk_to_is_carried_to_him(
+    runtime: BubblewrapRuntime, home: Path
+) -> None:
+    (home / "closed").mkdir(mode=0o700)
+    (home / "closed/skills").mkdir()
+    (home / "closed/skills/s").write_text("read me")
+
+    shown = {"/mnt/skills": home / "closed/skills"}
+    async with box_of(runtime, directory=home / "closed/c", read_only=shown) as box:
+        found = await run(box, "echo x > f; cat /mnt/skills/s; touch /mnt/skills/t; ls /mnt/skills")
+        assert await box.files.read("f") == b"x\n"
+
+    assert found[:2] == (Exited(0), "read mes\n")
+    assert (home / "closed/c/data/f").read_text() == "x\n"
+    assert "closed" not in Path("/proc/self/mountinfo").read_text()
+
+
+@needs_root
+async def test_a_home_that_no_box_can_reach_is_named_with_what_would_open_it(home: Path) -> None:
     (home / "closed").mkdir(mode=0o700)
 
-    with pytest.raises(BootFailed, match=re.escape(f"chmod o+x {home / 'closed'}")):
-        await runtime.create(SandboxSpec(name="far", directory=home / "closed/c"))
+    async with BubblewrapRuntime(home=home / "closed/h") as runtime:
+        with pytest.raises(BootFailed, match=re.escape(f"chmod o+x {home / 'closed'}")):
+            await runtime.create(SandboxSpec(name="far"))
 
 
 @needs_groups

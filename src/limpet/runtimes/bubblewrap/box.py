@@ -32,6 +32,8 @@ _ISOLATED = (
 )
 # Joins each group named before "--", then leaves the rest running by itself. "0" means the writing process.
 _IN_GROUPS = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@" &'
+# Binds each first path to the second and goes on; only bubblewrap and the box see it.
+_CARRYING = 'while [ "$1" != -- ]; do mount --bind "$1" "$2" || exit 1; shift 2; done; shift; exec "$@"'
 _BACKLOG = 64
 
 
@@ -130,6 +132,9 @@ async def _launch(plan: Plan, started: Started, kept: ExitStack) -> int:
 def _launcher(plan: Plan) -> list[str]:
     groups = plan.groups.directories(plan.place.group) if plan.groups else []
     words = ["/bin/sh", "-c", _IN_GROUPS, "sh", *(str(group / "cgroup.procs") for group in groups), "--"]
+    if carried := plan.layout.carried:
+        words += ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c", _CARRYING, "sh"]
+        words += [*(str(path) for pair in carried for path in pair), "--"]
     if plan.user_id is not None:
         user = str(plan.user_id)
         words += ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--"]

@@ -60,10 +60,11 @@ class Client:
         self._endings: dict[int, Callable[[Outcome], None]] = {}
         # Ends that came in one breath with the answer to `start`, before anybody could ask for them.
         self._early: dict[int, Outcome] = {}
+        self._closed = False
         self.gone: str | None = None
 
-    async def run(self, tasks: TaskGroup) -> None:
-        """Receive until the end; one more task sends what the socket did not take at once."""
+    async def run(self, tasks: TaskGroup) -> bool:
+        """Receive until the end; one more task sends what the socket did not take at once. True if `close` ended it."""
         tasks.start_soon(self._keep_sending)
         try:
             while self.gone is None:
@@ -73,10 +74,13 @@ class Client:
         except OSError:
             self._end("Its agent does not answer any more.")
         finally:
+            closed = self._closed
             self.close()
+        return closed
 
     def close(self, reason: str = "It was let go of.") -> None:
         """Close the connection; everybody who waits gets SandboxGone. Twice is quiet."""
+        self._closed = True
         self._end(reason)
         if self._socket.fileno() >= 0:
             anyio.notify_closing(self._socket)

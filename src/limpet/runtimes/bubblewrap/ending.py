@@ -34,6 +34,19 @@ def lives(agent: Agent) -> bool:
     return agent.pid > 0 and started_at(agent.pid) == agent.started
 
 
+async def has_died(agent: Agent) -> None:
+    """Return when it has."""
+    try:
+        descriptor = os.pidfd_open(agent.pid)
+    except (ProcessLookupError, ValueError):
+        return
+    try:
+        if lives(agent):
+            await anyio.wait_readable(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 async def clear(place: Place, agent: Agent | None, groups: Groups | None) -> None:
     """End the box and remove what it had. Quiet where there is nothing. TimeoutError if the kernel keeps a process for 10 s."""
     with anyio.fail_after(_GONE_WITHIN):

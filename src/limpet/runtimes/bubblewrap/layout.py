@@ -51,17 +51,22 @@ ENVIRONMENT: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A box's directories, made; `files` are its lasting roots by their path inside, `python` starts the agent."""
+    """A box's directories, made; `files` are its lasting roots by their path inside, `python` starts the agent.
+
+    `carried` are directories that the box's user cannot walk to: each must be bound to the second path, which he can reach, in
+    a mount namespace of bubblewrap's own.
+    """
 
     files: Mapping[str, Path]
     mounts: tuple[str, ...]
     python: tuple[str, ...]
+    carried: tuple[tuple[Path, Path], ...]
 
 
 def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | None) -> Layout:
     """Make what is missing and say how to mount it. `user_id` is the owner on the host where this process is root.
 
-    Raises BootFailed where a directory cannot be reached by that user, or no python3 can be found for the agent.
+    Raises BootFailed where that user cannot reach the box's own directory, or no python3 can be found for the agent.
     """
     place.directory.mkdir(parents=True)
     lasting = spec.directory if spec.directory is not None else place.directory
@@ -76,18 +81,25 @@ def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | 
         if user_id is not None:
             os.chown(directory, user_id, user_id, follow_symlinks=False)
         directory.chmod(0o1777 if directory in private else 0o700)
-    for directory in (lasting, place.directory, *spec.read_only.values()):
-        _require_passage(directory, user_id)
+    if (closed := _closed_above(place.directory, user_id)) is not None:
+        raise BootFailed(
+            f"{closed} lets no other user pass, so no box can have its things below it. chmod o+x {closed}"
+        )
     python, programs = _python(image)
     mounts = [*_programs(image), *programs, "--ro-bind", str(settings), "/etc"]
     mounts += _image_settings(image) if image else _host_settings()
     mounts += ["--proc", "/proc", "--dev", "/dev", "--bind", str(private[1]), "/dev/shm", "--remount-ro", "/dev"]
     mounts += ["--bind", str(private[0]), "/tmp", *_long_lived_tmp(image, private[0])]
-    for inside, directory in files.items():
-        mounts += ["--bind", str(directory), inside]
-    for inside, directory in spec.read_only.items():
-        mounts += ["--ro-bind", str(directory), inside]
-    return Layout(files=files, mounts=(*mounts, "--remount-ro", "/"), python=python)
+    carried: list[tuple[Path, Path]] = []
+    for option, shown in (("--bind", files), ("--ro-bind", spec.read_only)):
+        for inside, directory in shown.items():
+            source = directory
+            if _closed_above(directory, user_id) is not None:
+                source = place.directory / f"carried-{len(carried)}"
+                source.mkdir()
+                carried.append((directory, source))
+            mounts += [option, str(source), inside]
+    return Layout(files=files, mounts=(*mounts, "--remount-ro", "/"), python=python, carried=tuple(carried))
 
 
 def _write_settings(settings: Path, name: str, image: Path | None) -> None:
@@ -192,10 +204,12 @@ def _is_program(image: Path, path: str) -> bool:
     return False
 
 
-def _require_passage(directory: Path, user_id: int | None) -> None:
-    """bubblewrap runs as the box's user and has to walk to the directory."""
+def _closed_above(directory: Path, user_id: int | None) -> Path | None:
+    """The first directory on the way there that does not let the box's user pass: bubblewrap runs as that user."""
     if user_id is None:
-        return
-    for above in directory.absolute().parents:
-        if not above.stat().st_mode & 0o001 and above.stat().st_uid != user_id:
-            raise BootFailed(f"{above} lets no other user pass, so the box cannot reach {directory}. chmod o+x {above}")
+        return None
+    for above in reversed(directory.absolute().parents):
+        status = above.stat()
+        if not status.st_mode & 0o001 and status.st_uid != user_id:
+            return above
+    return None

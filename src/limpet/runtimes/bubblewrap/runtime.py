@@ -24,7 +24,7 @@ from limpet.runtimes.bubblewrap.limits import Groups, find_groups
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
 from limpet.runtimes.bubblewrap.settings import NAME, Agent, BubblewrapSettings, Place, reference
 from limpet.runtimes.hostfiles import HostFiles
-from limpet.runtimes.refusals import refuse_missing_offers
+from limpet.runtimes.refusals import refuse_impossible_spec
 
 _OFFERS = frozenset(
     {
@@ -35,6 +35,7 @@ _OFFERS = frozenset(
         Offer.SIGNALS,
         Offer.CONCURRENT,
         Offer.DETACHED,
+        Offer.DIRECTORY,
         Offer.ATTACH,
         Offer.ISOLATION,
         Offer.DIRECTORY,
@@ -44,6 +45,7 @@ _SHORT = re.compile(r"[0-9a-f]{16}")
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ANSWERS_WITHIN = 10.0
 _PROBE_WITHIN = 10.0
+_DYING = 5.0
 
 
 class BubblewrapRuntime:
@@ -57,6 +59,7 @@ class BubblewrapRuntime:
         self._tasks: TaskGroup | None = None
         self._groups: Groups | None = None
         self._living: set[BubblewrapSandbox] = set()
+        self._locks: dict[str, anyio.Lock] = {}  # by a box's short name: it is booted or cleared, one at a time
 
     @property
     def name(self) -> str:
@@ -103,7 +106,7 @@ class BubblewrapRuntime:
 
     async def create(self, spec: SandboxSpec) -> BubblewrapSandbox:
         self._require_open()
-        refuse_missing_offers(spec, self.offers, NAME)
+        refuse_impossible_spec(spec, self.offers, NAME)
         if not _SHAPE_OF_NAMES.fullmatch(spec.name):
             raise BootFailed(f"{spec.name!r} cannot be a name: letters, digits, _ and -, at most 64.")
         if (missing := probe.missing_programs()) is not None:
@@ -111,6 +114,11 @@ class BubblewrapRuntime:
         place = Place.of(self._settings.home, spec.name)
         if (earlier := Agent.recorded(place)) is not None and ending.lives(earlier):
             raise BootFailed(f"a sandbox named {spec.name} lives already.")
+        async with self._locks.setdefault(place.short, anyio.Lock()):
+            return await self._boot(spec, place, earlier)
+
+    async def _boot(self, spec: SandboxSpec, place: Place, earlier: Agent | None) -> BubblewrapSandbox:
+        """Clear what an earlier box of that name left, and start a new one; nothing of it is left on an error."""
         await ending.clear(place, earlier, self._groups)
         started: box.Started | None = None
         try:
@@ -151,7 +159,7 @@ class BubblewrapRuntime:
         return found
 
     async def _join(self, plan: box.Plan, started: box.Started) -> BubblewrapSandbox:
-        client = await self._greet(plan.place.socket, started.agent.boot_id)
+        client = await self._greet(plan.place, started.agent)
         ref = reference(plan.spec.name, started.agent, plan.place, plan.layout.files, plan.user_id)
 
         async def leave() -> None:
@@ -175,7 +183,7 @@ class BubblewrapRuntime:
         place = Place.of(self._settings.home, ref.name)
         if not ending.lives(agent):
             raise SandboxGone("Its process has ended.")
-        client = await self._greet(place.socket, ref.boot_id)
+        client = await self._greet(place, agent)
 
         async def leave() -> None:
             """Nothing of it is held here but the connection."""
@@ -186,11 +194,11 @@ class BubblewrapRuntime:
 
         return self._made(ref, client, end=end, leave=leave)
 
-    async def _greet(self, path: Path, boot_id: str) -> Client:
+    async def _greet(self, place: Place, agent: Agent) -> Client:
         """A connection whose agent has answered, with that boot id."""
         assert self._tasks is not None
-        client = connect(path)
-        self._tasks.start_soon(client.run, self._tasks)
+        client = connect(place.socket)
+        self._tasks.start_soon(self._keep, client, place, agent)
         try:
             with anyio.fail_after(_ANSWERS_WITHIN):
                 reply = await client.request(wire.HELLO, {"version": wire.VERSION})
@@ -199,10 +207,21 @@ class BubblewrapRuntime:
             if isinstance(error, TimeoutError):
                 raise SandboxGone(f"Its agent did not answer within {_ANSWERS_WITHIN:.0f} s.") from error
             raise
-        if reply.values.get("version") != wire.VERSION or reply.values.get("boot_id") != boot_id:
+        if reply.values.get("version") != wire.VERSION or reply.values.get("boot_id") != agent.boot_id:
             client.close()
             raise SandboxGone("Another one has taken its place, or one of another version.")
         return client
+
+    async def _keep(self, client: Client, place: Place, agent: Agent) -> None:
+        """Serve a connection; if its box then turns out to have ended by itself, clear what that left."""
+        assert self._tasks is not None
+        if await client.run(self._tasks):
+            return
+        with anyio.move_on_after(_DYING):
+            await ending.has_died(agent)
+            async with self._locks.setdefault(place.short, anyio.Lock()):
+                if Agent.recorded(place) == agent:
+                    await ending.clear(place, agent, self._groups)
 
     def _made(
         self,

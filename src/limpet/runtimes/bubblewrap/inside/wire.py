@@ -81,7 +81,7 @@ def encode(value: object) -> bytes:
     if isinstance(value, float):
         return b"d" + _DOUBLE.pack(value)
     if isinstance(value, str):
-        return _sized(b"s", value.encode("utf-8", "surrogateescape"))
+        return _sized(b"s", value.encode("utf-8", "surrogatepass"))
     if isinstance(value, bytes):
         return _sized(b"b", value)
     if isinstance(value, (list, tuple)):
@@ -123,7 +123,7 @@ def _decode(data: bytes, at: int, depth: int) -> tuple[object, int]:
     if size > len(data) - at:
         raise BadFrame("a value that is longer than its frame")
     if mark == b"s":
-        return data[at : at + size].decode("utf-8", "surrogateescape"), at + size
+        return data[at : at + size].decode("utf-8", "surrogatepass"), at + size
     if mark == b"b":
         return data[at : at + size], at + size
     if mark == b"l":
