@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
@@ -11,7 +12,7 @@ from limpet.core.clock import MICROSECONDS
 from limpet.core.command import Command, Exited, Lost, Script
 from limpet.core.errors import NotFound, RequestInvalid
 from limpet.core.ids import CONTAINER, new_id
-from limpet.core.ports import Runtime
+from limpet.core.ports import Runtime, Sandbox, SandboxSpec
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.store.containers import Containers
 from limpet.store.database import Database
@@ -254,3 +255,47 @@ async def test_a_container_that_ended_never_runs_again(containers: ContainerMana
 
     stored = await Containers(db).get_any(mine)
     assert stored == replace(record, status="deleted")
+
+
+class StubbornRuntime(LocalRuntime):
+    """Its boxes do not end at the first attempt, as one whose process the kernel holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attempts = 0
+
+    async def create(self, spec: SandboxSpec) -> Sandbox:
+        return cast(Sandbox, _Stubborn(self, await super().create(spec)))
+
+
+class _Stubborn:
+    def __init__(self, runtime: StubbornRuntime, sandbox: Sandbox) -> None:
+        self._runtime = runtime
+        self._sandbox = sandbox
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._sandbox, name)
+
+    async def destroy(self) -> None:
+        self._runtime.attempts += 1
+        if self._runtime.attempts == 1:
+            raise TimeoutError
+        await self._sandbox.destroy()
+
+
+async def test_a_box_that_would_not_end_is_ended_by_a_later_round(
+    db: Database, tmp_path: Path, clock: TurnedClock
+) -> None:
+    async with StubbornRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as containers:
+        mine = await new(containers)
+        async with containers.lease(TENANT, mine):
+            pass
+        with pytest.raises(TimeoutError):
+            await containers.delete(TENANT, mine)
+        with pytest.raises(NotFound):
+            await containers.get(TENANT, mine)
+        assert boxes_of(tmp_path) == [mine]
+
+        await containers.reap_once()
+
+        assert (runtime.attempts, boxes_of(tmp_path)) == (2, [])

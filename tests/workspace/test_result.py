@@ -38,6 +38,7 @@ def test_a_range_is_read_across_the_border_between_file_and_memory() -> None:
 
 
 def test_the_file_goes_with_the_result() -> None:
+    gc.collect()
     before = descriptors()
     kept = Kept()
     kept.add(bytes(KEPT_IN_MEMORY + 1))

@@ -39,6 +39,7 @@ class Box:
     shelf: anyio.Lock = field(default_factory=anyio.Lock)
     turn: anyio.Lock = field(default_factory=anyio.Lock)
     sandbox: Sandbox | None = None
+    is_ending: bool = False
     leases: int = 0
     known: dict[str, ContainerFileRecord] | None = None
     spoken_at: float = -math.inf
@@ -119,9 +120,15 @@ class Boxes:
         return box.sandbox
 
     async def end(self, record: ContainerRecord) -> None:
-        """End its box and remove its directory: nothing of its data is left. Call with `gate` and `shelf` held."""
-        sandbox = self.of(record.id).sandbox or await self._attach(record)
-        if sandbox is not None:
+        """End its box and remove its directory: nothing of its data is left. May be repeated where it failed.
+
+        Call with `gate` and `shelf` held.
+        """
+        box = self.of(record.id)
+        # After a failure through a new attachment where there can be one: the old one counts as closed.
+        found = await self._attach(record) if box.sandbox is None or box.is_ending else None
+        box.is_ending = True
+        if sandbox := found or box.sandbox:
             await sandbox.destroy()
         self._boxes.pop(record.id, None)
         await self._remove(self._directory_of(record.id))

@@ -103,6 +103,7 @@ class ContainerManager:
         )
         self.trouble: str | None = None
         self.swept: tuple[str, ...] = ()
+        self._unended: dict[str, ContainerRecord] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -206,6 +207,8 @@ class ContainerManager:
         expired = [record.id for record in plan.expired if await self._expire(record)]
         for record in await self._rows.running():
             await self._boxes.keep_alive(record, every=KEEP_ALIVE)
+        for record in list(self._unended.values()):
+            await self._end_again(record)
         return tuple(expired)
 
     async def _reap_for_ever(self) -> None:
@@ -254,7 +257,17 @@ class ContainerManager:
         await self._rows.update(
             container_id, status=status, ended_at=record.ended_at or self._clock.now(), ref=None, boot_id=None
         )
+        self._unended[container_id] = record
         await self._boxes.end(record)
+        del self._unended[container_id]
+
+    async def _end_again(self, record: ContainerRecord) -> None:
+        """Another attempt at the box and the data of a container whose row has ended."""
+        box = self._boxes.of(record.id)
+        async with box.gate, box.shelf:
+            if record.id in self._unended:
+                await self._boxes.end(record)
+                del self._unended[record.id]
 
     async def _runs_a_command(self, record: ContainerRecord) -> bool:
         """Whether a command that nobody leases it for still runs there: one that was started before this process was."""
