@@ -118,6 +118,9 @@ async def test_a_dead_keeper_is_a_sandbox_that_is_gone(runtime: LocalRuntime) ->
     with pytest.raises(SandboxGone):
         await box.start(Command(what=Script("true")), "2")
     os.kill(pid, signal.SIGKILL)  # the one thing that local cannot clear up
+    with anyio.fail_after(5):
+        while Path(box.ref.facts["directory"]).exists():
+            await anyio.sleep(0.01)
 
 
 async def test_only_a_few_variables_of_the_host_pass(runtime: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ class LocalRuntime:
         sandbox = LocalSandbox(ref, place=place, link=link, shell=shutil.which("bash") or "/bin/bash", env=spec.env)
         assert self._tasks is not None
         self._living[spec.name] = sandbox
-        self._tasks.start_soon(self._keep, sandbox)
+        self._tasks.start_soon(self._keep, sandbox, temporary)
         try:
             await sandbox.serving()
         except BaseException:
@@ -118,11 +118,13 @@ class LocalRuntime:
         if spec.name in self._living:
             raise BootFailed(f"a sandbox named {spec.name} is living. Choose another name, or end that one.")
 
-    async def _keep(self, sandbox: LocalSandbox) -> None:
+    async def _keep(self, sandbox: LocalSandbox, temporary: Path | None) -> None:
         try:
             await sandbox.serve()
         finally:
             del self._living[sandbox.ref.name]
+            if temporary is not None:
+                shutil.rmtree(temporary, ignore_errors=True)  # its keeper has done so, unless it was killed
 
     async def _run_something(self) -> None:
         async with LocalRuntime() as runtime:
