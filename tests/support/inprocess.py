@@ -46,5 +46,7 @@ async def _served(settings: GatewaySettings, runtime: Runtime, routes: Sequence[
             server = uvicorn.Server(config)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(lambda: server.serve(sockets=[listener]))
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-                server.should_exit = True
+                try:
+                    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+                finally:
+                    server.should_exit = True

@@ -10,6 +10,7 @@ import httpx2
 from tests.support.gateway import Gateway
 
 Event = dict[str, Any]
+DELTA = "response.shell_call_output_content.delta"
 DONE = "[DONE]"
 
 
@@ -23,9 +24,7 @@ class Stream:
 
     def __iter__(self) -> Iterator[Event]:
         for line in self._lines:
-            self.lines.append(line)
-            if line.startswith("data: ") and line != f"data: {DONE}":
-                self.events.append(json.loads(line[6:]))
+            if self._take(line):
                 yield self.events[-1]
 
     def until(self, kind: str, *, count: int = 1) -> Event:
@@ -39,9 +38,26 @@ class Stream:
     def until_printed(self, text: str) -> Event:
         """Read on until a command's output has that text in one delta."""
         for event in self:
-            if event["type"] == "response.shell_call_output_content.delta" and text in "".join(event["delta"].values()):
+            if event["type"] == DELTA and text in "".join(event["delta"].values()):
                 return event
         raise AssertionError(f"the stream ended before {text!r} was printed")
+
+    def until_comments(self, count: int) -> None:
+        """Read on until so many comments have come."""
+        for line in self._lines:
+            self._take(line)
+            count -= line.startswith(":")
+            if count == 0:
+                return
+        raise AssertionError("the stream ended before enough comments came")
+
+    def _take(self, line: str) -> bool:
+        """Whether it is an event."""
+        self.lines.append(line)
+        is_event = line.startswith("data: ") and line != f"data: {DONE}"
+        if is_event:
+            self.events.append(json.loads(line[6:]))
+        return is_event
 
     def rest(self) -> list[Event]:
         """Read to the end; all events from the first on."""

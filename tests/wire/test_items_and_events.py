@@ -13,9 +13,7 @@ from tests.support.slow_boot import SlowBoot
 from tests.wire.asking import SHELL, referring_to, shell_blocks
 from tests.wire.conftest import RUNTIME
 from tests.wire.schema import check_event_order, check_events
-from tests.wire.streams import asking, events_of, items_of
-
-DELTA = "response.shell_call_output_content.delta"
+from tests.wire.streams import DELTA, asking, events_of, items_of
 
 
 def kinds_of(response: dict) -> list[str]:

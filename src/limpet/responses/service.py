@@ -120,14 +120,17 @@ class ResponseService:
         await self._responses.delete(tenant, response_id)
 
     async def whole(self, tenant: str, response_id: str) -> Json:
-        """The response object at its end. Raises the provider's error, if it came before anything of the model was told."""
+        """The response object at its end. Raises the provider's error, if it came before anything of the model was told; NotFound
+        if it was deleted before its end."""
         live = self._live.get(response_id)
-        shape: Json = {}
+        shape: Json | None = None
         async for told in self.follow(tenant, response_id):
             if told.type in ev.TERMINAL:
                 shape = told.data["response"]
         if live is not None and live.refusal is not None:
             raise live.refusal
+        if shape is None:
+            raise NotFound(f"The response {response_id} was deleted before its end.", code="response_not_found")
         return shape
 
     async def release(self, response_id: str) -> None:

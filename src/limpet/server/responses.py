@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from limpet.core.errors import LimpetError
 from limpet.responses.request import parse
 from limpet.responses.service import ResponseService
 from limpet.server.auth import TENANT
@@ -72,6 +73,7 @@ async def _nothing() -> None:
 async def _while_there(request: Request, wanted: Callable[[], Awaitable[T]]) -> T | None:
     """The value, or None once the client has gone: then nobody waits for it."""
     value: T | None = None
+    failure: LimpetError | None = None
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -80,6 +82,11 @@ async def _while_there(request: Request, wanted: Callable[[], Awaitable[T]]) -> 
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
-        value = await wanted()
+        try:
+            value = await wanted()
+        except LimpetError as problem:  # kept for outside, where no exception group is put around it
+            failure = problem
         tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
     return value
