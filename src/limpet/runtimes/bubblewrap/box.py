@@ -120,7 +120,7 @@ async def _launch(plan: Plan, started: Started, kept: ExitStack) -> int:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=started.log,
-            env={"PATH": ENVIRONMENT["PATH"]},
+            env={"PATH": os.environ.get("PATH", ENVIRONMENT["PATH"])},
             start_new_session=True,
             pass_fds=(report, source, rules, *inside),
         )
