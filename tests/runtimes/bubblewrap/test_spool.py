@@ -71,3 +71,23 @@ def test_the_oldest_block_can_go_and_the_offsets_stay(descriptor: int) -> None:
 
     assert (stored.start, stored.end) == (BLOCK, 2 * BLOCK + 1)
     assert _read(stored, BLOCK, BLOCK) == b"b" * BLOCK + b"c"
+
+
+def test_a_full_disk_keeps_output_in_memory_until_there_is_room(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this host has no /dev/full")
+    full = os.open("/dev/full", os.O_RDWR)
+    room = os.open(tmp_path / "spool", os.O_RDWR | os.O_CREAT)
+    stored = Stored(Spool(full))
+    written = os.urandom(3 * BLOCK + 7)
+
+    stored.append(written)
+    while_full = (stored.settle(), _read(stored, 5, BLOCK))
+    os.dup2(room, full)
+    afterwards = (stored.settle(), _read(stored, 5, BLOCK))
+
+    assert while_full == (False, written[5:])
+    assert afterwards == (True, written[5:])
+    assert os.fstat(room).st_size == 3 * BLOCK
+    os.close(full)
+    os.close(room)

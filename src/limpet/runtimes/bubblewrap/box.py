@@ -20,7 +20,7 @@ from limpet.core.errors import BootFailed
 from limpet.core.ports import SandboxSpec, TimeToLive
 from limpet.runtimes.bubblewrap import limits, seccomp
 from limpet.runtimes.bubblewrap.ending import started_at
-from limpet.runtimes.bubblewrap.layout import DATA, ENVIRONMENT, USER, Layout
+from limpet.runtimes.bubblewrap.layout import DATA, ENVIRONMENT, HOST_NAME, USER, Layout
 from limpet.runtimes.bubblewrap.limits import Groups
 from limpet.runtimes.bubblewrap.payload import payload, starter
 from limpet.runtimes.bubblewrap.settings import Agent, BubblewrapSettings, Place
@@ -28,7 +28,7 @@ from limpet.runtimes.bubblewrap.settings import Agent, BubblewrapSettings, Place
 _ISOLATED = (
     *("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
     *("--unshare-cgroup-try", "--as-pid-1", "--new-session", "--cap-drop", "ALL", "--clearenv"),
-    *("--uid", str(USER), "--gid", str(USER), "--hostname", "box"),
+    *("--uid", str(USER), "--gid", str(USER), "--hostname", HOST_NAME),
 )
 # Joins each group named before "--", then leaves the rest running by itself. "0" means the writing process.
 _IN_GROUPS = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@" &'

@@ -13,6 +13,7 @@ from limpet.core.ports import SandboxSpec
 from limpet.runtimes.bubblewrap.settings import Place
 
 USER = 1000  # inside
+HOST_NAME = "box"
 HOME = "/home/agent"
 DATA = "/mnt/data"
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
@@ -76,7 +77,7 @@ def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | 
     for directory in (*files.values(), *private):
         directory.mkdir(mode=0o700, exist_ok=True)
     settings = place.directory / "etc"
-    _write_settings(settings, spec.name, image)
+    _write_settings(settings, image)
     for directory in {lasting, place.directory, *files.values(), *private}:
         if user_id is not None:
             os.chown(directory, user_id, user_id, follow_symlinks=False)
@@ -102,15 +103,14 @@ def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | 
     return Layout(files=files, mounts=(*mounts, "--remount-ro", "/"), python=python, carried=tuple(carried))
 
 
-def _write_settings(settings: Path, name: str, image: Path | None) -> None:
+def _write_settings(settings: Path, image: Path | None) -> None:
     """A private /etc: one user, no name servers, none of the host's accounts."""
-    host = "".join(letter if letter.isalnum() else "-" for letter in name).strip("-")[:63] or "box"
     texts = {
         "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{USER}:{USER}:agent:{HOME}:/bin/bash\n"
         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
         "group": f"root:x:0:\nagent:x:{USER}:\nnogroup:x:65534:\n",
-        "hosts": f"127.0.0.1 localhost {host}\n::1 localhost ip6-localhost ip6-loopback\n",
-        "hostname": f"{host}\n",
+        "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost ip6-loopback\n",
+        "hostname": f"{HOST_NAME}\n",
         "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nprotocols: files\nservices: files\n",
         "resolv.conf": "",
     }

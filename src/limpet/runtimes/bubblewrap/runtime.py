@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 import anyio
+import anyio.lowlevel
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
@@ -235,6 +236,9 @@ class BubblewrapRuntime:
 
         async def finish(last: Callable[[], Awaitable[None]], reason: str) -> None:
             client.close(reason)
+            # Before anything new gets the socket's number: in anyio (4.15) whoever still waits for the old one would, when he
+            # wakes, take the new one's reader away, and nobody would hear the process end.
+            await anyio.lowlevel.cancel_shielded_checkpoint()
             self._living.discard(sandbox)
             await last()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # signal without its enums, which cost 3 ms at every boot
 import _socket
 import os
+import resource
 import select
 import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
@@ -201,6 +202,8 @@ def main(config: dict[str, object], *, listener: int, spool: int, lifeline: int 
                 continue  # the one that listed the directory
     for descriptor in kept:
         os.set_inheritable(descriptor, False)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     agent = Agent(config, _socket.socket(fileno=listener), Spool(spool), lifeline)
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):

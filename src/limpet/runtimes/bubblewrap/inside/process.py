@@ -18,6 +18,7 @@ ABORTED = "aborted"
 LINGER = 0.1  # seconds that a command waits for late writers once its shell has ended
 CAP = 256 << 20  # bytes kept of one command
 BEHIND = 4 << 20  # bytes that a reader may fall behind before the writer waits
+_LOOK_FOR_ROOM = 0.5  # seconds between looks at a full disk
 _PENDING = 0x541B
 _READ_SIZE = 1 << 16
 _END_OF_INPUT = b"\x04"
@@ -64,6 +65,8 @@ class Process:
         if self.forgotten:
             return True
         if any(self._behind(position) > BEHIND for position in self.positions.values()):
+            return False
+        if not all(stored.settle() for stored in self.streams.values()):
             return False
         return self._kept() < CAP or self._make_room()
 
@@ -180,6 +183,8 @@ class Process:
         if self._doomed and self._status is not None:
             return time.monotonic() + 0.002
         times = [at for at in (self.deadline, self._lingers_until) if at is not None]
+        if any(stored.waits_for_room for stored in self.streams.values()):
+            times.append(time.monotonic() + _LOOK_FOR_ROOM)
         return min(times) if times else None
 
     def tend(self) -> bool:

@@ -54,15 +54,29 @@ class Stored:
     def append(self, data: bytes) -> None:
         self._tail += data
         self.end += len(data)
+        self.settle()
+
+    def settle(self) -> bool:
+        """Move whole blocks to the file. False while the host's disk has no room for them: then they stay in memory, so the
+        caller should take no more for now."""
         while len(self._tail) >= BLOCK:
-            self._blocks.append(self._spool.put(bytes(self._tail[:BLOCK])))
+            try:
+                self._blocks.append(self._spool.put(bytes(self._tail[:BLOCK])))
+            except OSError:
+                return False
             del self._tail[:BLOCK]
+        return True
+
+    @property
+    def waits_for_room(self) -> bool:
+        return len(self._tail) >= BLOCK
 
     def read(self, offset: int, length: int) -> bytes:
         """At least one byte from `offset` on where there is one, at most `length`; never over the edge of a block."""
         block, within = divmod(offset - self.start, BLOCK)
         if block < len(self._blocks):
             return self._spool.get(self._blocks[block], within, min(length, BLOCK - within))
+        within += (block - len(self._blocks)) * BLOCK
         return bytes(self._tail[within : within + length])
 
     def drop_oldest(self) -> None:
