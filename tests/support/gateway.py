@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,16 +29,13 @@ class Gateway:
     """
 
     directory: Path
+    home: Path
     runtime: str = "bubblewrap"
     config: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
     url: str = ""
-
-    @property
-    def home(self) -> Path:
-        return self.directory / "home"
 
     @property
     def log(self) -> Path:
@@ -100,16 +98,30 @@ class Gateway:
 
 @contextmanager
 def running(directory: Path, **settings: Any) -> Iterator[Gateway]:
-    """A gateway for the time of the block; its boxes end with it."""
-    # Every directory above a box must let the box's own user pass.
-    for part in (directory, *directory.parents):
-        if part.stat().st_uid == os.geteuid() and str(part).startswith("/tmp/"):
-            part.chmod(part.stat().st_mode | 0o011)
+    """A gateway for the time of the block; its boxes end with it. `directory` holds its configuration and its log."""
     arguments = ("--stop-boxes", *settings.pop("arguments", ()))
-    gateway = Gateway(directory, arguments=arguments, **settings).start()
-    try:
-        yield gateway
-    finally:
-        if gateway.process is None:
-            gateway.start()
+    # Its home is not below pytest's own directory: every pytest that starts closes that to the users that boxes run as.
+    with tempfile.TemporaryDirectory(prefix="limpet-test-", ignore_cleanup_errors=True) as apart:
+        Path(apart).chmod(0o711)
+        gateway = Gateway(directory, home=Path(apart) / "home", arguments=arguments, **settings).start()
+        try:
+            yield gateway
+        finally:
+            if gateway.process is None:
+                gateway.start()
+            gateway.stop()
+
+
+@contextmanager
+def lasting(directory: Path, **settings: Any) -> Iterator[Gateway]:
+    """As `running`, for tests that restart it: its boxes live on when it stops, as they do by default. They end with the block."""
+    with running(directory, **settings) as gateway:
+        ending_boxes, gateway.arguments = gateway.arguments, gateway.arguments[1:]
         gateway.stop()
+        gateway.start()
+        try:
+            yield gateway
+        finally:
+            # What is started now ends, with all boxes, where `running` ends.
+            gateway.kill()
+            gateway.arguments = ending_boxes

@@ -140,7 +140,7 @@ def test_a_container_has_a_row_before_it_has_a_box(gateway: Gateway, client: ope
     client.containers.files.list(container)
     assert (stored_ref(database, container), processes_of(container)) == (None, [])
 
-    assert printed(run(client, "echo here", container=container)) == "here\n"
+    assert printed(run(client, "setsid -f sleep 1000; echo here", container=container)) == "here\n"
 
     assert stored_ref(database, container) is not None
     assert processes_of(container) != []

@@ -32,9 +32,10 @@ def deleted_container(container_id: str) -> dict[str, Any]:
 
 
 def container_file_object(record: ContainerFileRecord) -> dict[str, Any]:
-    """One file. `filename` and `content_type` are extensions. A path that is not UTF-8 is shown with replacement characters."""
+    """One file. `filename`, `content_type` and `too_large` are extensions. A path that is not UTF-8 is shown with replacement
+    characters."""
     path = shown(record.path)
-    return {
+    shape = {
         "id": record.id,
         "object": "container.file",
         "container_id": record.container_id,
@@ -45,6 +46,7 @@ def container_file_object(record: ContainerFileRecord) -> dict[str, Any]:
         "filename": posixpath.basename(path),
         "content_type": record.content_type,
     }
+    return {**shape, "too_large": True} if record.too_large else shape
 
 
 def deleted_container_file(file_id: str) -> dict[str, Any]:
