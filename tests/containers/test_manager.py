@@ -299,3 +299,28 @@ async def test_a_box_that_would_not_end_is_ended_by_a_later_round(
         await containers.reap_once()
 
         assert (runtime.attempts, boxes_of(tmp_path)) == (2, [])
+
+
+async def test_a_round_of_the_reaper_while_a_large_container_is_deleted_waits_for_it(
+    containers: ContainerManager, tmp_path: Path
+) -> None:
+    mine = await new(containers)
+    data = tmp_path / "boxes" / mine / "data"
+    data.mkdir(parents=True)
+    for number in range(5000):
+        (data / str(number)).touch()
+
+    async with anyio.create_task_group() as tasks:
+        deleted = anyio.Event()
+
+        async def delete() -> None:
+            await containers.delete(TENANT, mine)
+            deleted.set()
+
+        tasks.start_soon(delete)
+        while not deleted.is_set():
+            await containers.reap_once()
+
+    assert boxes_of(tmp_path) == []
+    with pytest.raises(NotFound):
+        await containers.get(TENANT, mine)

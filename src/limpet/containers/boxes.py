@@ -130,8 +130,9 @@ class Boxes:
         box.is_ending = True
         if sandbox := found or box.sandbox:
             await sandbox.destroy()
-        self._boxes.pop(record.id, None)
         await self._remove(self._directory_of(record.id))
+        # Last: until here whoever asks for this box must wait for the same locks.
+        self._boxes.pop(record.id, None)
 
     async def prepare_files(self, record: ContainerRecord) -> None:
         """See to it that `files` can take an upload: through the box where it answers or must be there for it, else in the

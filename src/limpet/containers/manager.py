@@ -263,6 +263,8 @@ class ContainerManager:
 
     async def _end_again(self, record: ContainerRecord) -> None:
         """Another attempt at the box and the data of a container whose row has ended."""
+        if record.id not in self._unended:
+            return
         box = self._boxes.of(record.id)
         async with box.gate, box.shelf:
             if record.id in self._unended:
