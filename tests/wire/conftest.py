@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.gateway import Gateway, running
 from tests.wire.provider import Provider, config_of, scripted_provider
+from tests.wire.voices import KEY, KEY_VARIABLE, KINDS, Voice, all_voices, section_of
 
 # Another runtime by name, to see how the wire looks over it; the default is what users get.
 RUNTIME = os.environ.get("LIMPET_TEST_RUNTIME", "bubblewrap")
@@ -47,4 +48,26 @@ def scripted_gateway(provider: Provider, tmp_path_factory: pytest.TempPathFactor
     )
     directory = tmp_path_factory.mktemp("scripted")
     with running(directory, runtime=RUNTIME, config=config_of(provider) + limits) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="session")
+def voices() -> Iterator[dict[str, Voice]]:
+    """A scripted provider for each way in which the gateway speaks to one."""
+    with all_voices() as voices:
+        yield voices
+
+
+@pytest.fixture(params=KINDS)
+def voice(request: pytest.FixtureRequest, voices: dict[str, Voice]) -> Voice:
+    """Each of them in turn."""
+    return voices[request.param]
+
+
+@pytest.fixture(scope="session")
+def speaking_gateway(voices: dict[str, Voice], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway whose providers they all are, with a key that must be seen nowhere."""
+    directory = tmp_path_factory.mktemp("speaking")
+    config = "".join(map(section_of, voices.values()))
+    with running(directory, runtime=RUNTIME, config=config, env={KEY_VARIABLE: KEY}) as gateway:
         yield gateway

@@ -9,7 +9,7 @@ import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tests.support.providers.openai_responses import ScriptedResponses
-from tests.support.providers.server import Scripted
+from tests.support.providers.server import Scripted, ScriptedServer
 from tests.support.providers.turns import Reply, Said, reply
 
 MODEL = "gpt-scripted"
@@ -19,7 +19,7 @@ MODEL = "gpt-scripted"
 class Provider:
     """`play` sets the coming turns; texts and calls stand for a whole reply each, tuples for one reply of several items."""
 
-    server: ScriptedResponses
+    server: ScriptedServer
     portal: BlockingPortal
 
     def play(self, *turns: Said | str | tuple[Said | str, ...] | Scripted) -> None:
@@ -48,10 +48,10 @@ class Provider:
 
 
 @contextmanager
-def scripted_provider() -> Iterator[Provider]:
+def scripted_provider(wire: type[ScriptedServer] = ScriptedResponses) -> Iterator[Provider]:
     """On a free port, for the time of the block."""
     with start_blocking_portal("asyncio") as portal:
-        server = ScriptedResponses()
+        server = wire()
         with portal.wrap_async_context_manager(server):
             yield Provider(server, portal)
 

@@ -29,8 +29,13 @@ class History:
     container_id: str | None = None
 
 
-async def history(responses: Responses, journal: Journal, *, tenant: str, previous: str, characters: int) -> History:
-    """Follow `previous_response_id` to the root. Raises NotFound (previous_response_not_found) and RequestInvalid."""
+async def history(
+    responses: Responses, journal: Journal, *, tenant: str, previous: str, provider: str, characters: int
+) -> History:
+    """Follow `previous_response_id` to the root. `provider` is who will be told it: reasoning that another one sealed is left out.
+
+    Raises NotFound (previous_response_not_found) and RequestInvalid.
+    """
     chain: list[ResponseRecord] = []
     wanted: str | None = previous
     while wanted is not None:
@@ -58,7 +63,9 @@ async def history(responses: Responses, journal: Journal, *, tenant: str, previo
     items: list[Json] = []
     for record in reversed(chain):
         items += record.input
-        items += [_as_input(item, characters) for item in (await replay(journal, record.id)).snapshot.items()]
+        said = (await replay(journal, record.id)).snapshot.items()
+        is_own = record.provider == provider
+        items += [_as_input(item, characters) for item in said if is_own or item["type"] != "reasoning"]
     return History(items=items, container_id=chain[0].container_id)
 
 

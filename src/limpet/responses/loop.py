@@ -136,12 +136,20 @@ def _turn(run: Run, offers_shell: bool) -> Turn:
     return Turn(
         model=run.model,
         input=list(run.transcript),
-        instructions=run.instructions,
+        instructions=_instructions(run, offers_shell),
         tools=run.tools,
         shell=run.shell if offers_shell else None,
         options=run.options,
         attempt_id=f"{run.response_id}.{run.writer.step}",
     )
+
+
+def _instructions(run: Run, offers_shell: bool) -> str | None:
+    """A model's own shell tool has no place for a description of ours: its instructions end with it. The client's shell is not ours."""
+    if run.shell is None or run.calls is None or not (offers_shell and run.upstream.has_native_shell):
+        return run.instructions
+    about = f"About the shell tool: {run.shell.description}"
+    return about if run.instructions is None else f"{run.instructions}\n\n{about}"
 
 
 async def _answer_calls(run: Run, taken: _Taken) -> int:

@@ -110,7 +110,7 @@ class Preparer:
     async def prepare(self, tenant: str, asked: Asked, *, keeps_commands: Callable[[], bool]) -> Prepared:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
-        before = await self._history(tenant, asked)
+        before = await self._history(tenant, asked, provider=chosen.upstream.name)
         check_outputs(before.items, asked.input)
         response_id = ids.new_id(ids.RESPONSE)
         place = await self._place(tenant, asked, before, response_id)
@@ -149,7 +149,7 @@ class Preparer:
 
         return Prepared(record=record, is_stored=asked.is_stored, make_run=make_run)
 
-    async def _history(self, tenant: str, asked: Asked) -> History:
+    async def _history(self, tenant: str, asked: Asked, *, provider: str) -> History:
         if asked.body.previous_response_id is None:
             return History()
         return await history(
@@ -157,6 +157,7 @@ class Preparer:
             self._journal,
             tenant=tenant,
             previous=asked.body.previous_response_id,
+            provider=provider,
             characters=self._limits.max_output_chars,
         )
 
