@@ -7,13 +7,14 @@ import hashlib
 import posixpath
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from typing import Literal
 
 from limpet.containers.boxes import Box, Boxes
 from limpet.containers.changes import compare, content_type, is_known, safe_name
 from limpet.containers.container import ContainerSettings
 from limpet.core.clock import Clock
-from limpet.core.errors import FileError, FileMissing, NotFound, RequestTooLarge, SandboxClosed, SandboxGone
+from limpet.core.errors import FileError, FileMissing, NotAFile, NotFound, RequestTooLarge, SandboxClosed, SandboxGone
 from limpet.core.ids import CONTAINER_FILE, new_id
 from limpet.core.ports import Files, FileStat
 from limpet.store.containers import ContainerRecord
@@ -21,6 +22,7 @@ from limpet.store.files import ContainerFileRecord, ContainerFiles
 from limpet.store.records import Order, Page
 
 DATA = "/mnt/data"
+LOOKS = 20
 Source = Literal["user", "assistant"]
 FindRunning = Callable[[str, str], Awaitable[ContainerRecord]]
 FindReadable = Callable[[str, str], Awaitable[ContainerRecord]]
@@ -115,12 +117,11 @@ class Shelf:
         row = await self._file(tenant, container_id, file_id)
         files = self._boxes.files(record)
         row = await self._refresh(record, files, row)
-        pieces = files.stream(row.path, length=row.bytes)
         try:
-            first = await anext(pieces, b"")
+            stat, first, rest = await _opened(files, row.path)
         except FileError as error:
             raise _no_file(container_id, file_id) from error
-        return row, _joined(first, pieces)
+        return replace(row, bytes=stat.size), _joined(first, rest)
 
     async def put(
         self, tenant: str, container_id: str, name: str, data: AsyncIterator[bytes], *, source: Source = "user"
@@ -276,6 +277,25 @@ async def _hash(files: Files, stat: FileStat) -> str:
     async for piece in files.stream(stat.path, length=stat.size):
         digest.update(piece)
     return digest.hexdigest()
+
+
+async def _opened(files: Files, path: str) -> tuple[FileStat, bytes, AsyncIterator[bytes]]:
+    """A regular file as it was when it was opened, its first piece and the rest.
+
+    Looked at before and after: commands replace files, and a length must belong to the bytes that follow it. A file that never
+    stands still is taken as it comes. Raises FileError.
+    """
+    for look in range(LOOKS):
+        stat = await files.stat(path)
+        if stat.kind != "file":
+            raise NotAFile(path, stat.kind)
+        pieces = files.stream(path, length=stat.size)
+        first = await anext(pieces, b"")
+        if look == LOOKS - 1 or await files.stat(path) == stat:
+            break
+        if isinstance(pieces, AsyncGenerator):
+            await pieces.aclose()
+    return stat, first, pieces
 
 
 async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:

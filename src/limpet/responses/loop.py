@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from limpet.containers.shapes import shown
 from limpet.responses.passing import Passing
 from limpet.responses.shapes import add_usage
 from limpet.responses.shell_call import ShellCalls, model_copy
@@ -184,10 +185,11 @@ def _citations(run: Run) -> list[Json]:
 
 def citation(record: ContainerFileRecord) -> Json:
     """A citation without its place in the text; `path` goes when it is placed."""
+    path = shown(record.path)
     return {
         "type": "container_file_citation",
         "container_id": record.container_id,
         "file_id": record.id,
-        "filename": record.path.rsplit("/", 1)[-1],
-        "path": record.path,
+        "filename": path.rsplit("/", 1)[-1],
+        "path": path,
     }

@@ -13,6 +13,7 @@ import anyio
 
 from limpet.containers.container import ShellLimits
 from limpet.containers.manager import ContainerManager, Lease
+from limpet.containers.shapes import shown
 from limpet.core import events as ev
 from limpet.core import ids
 from limpet.core.clock import Clock
@@ -293,6 +294,8 @@ class _Printed:
                 where = f"the whole {stream}, {stat.size} bytes, is in {path}"
             except FileError as problem:
                 where = f"the whole {stream} could not be kept: {problem.message}"
+            except SandboxGone as problem:  # also where it was more than a runtime keeps to be read again
+                where = f"the whole {stream} could not be kept: {problem.reason}"
             await self.say(stream, f"\n... [{clip.dropped} bytes left out; {where}] ...\n")
 
     async def _pass(self, stream: Stream, text: str, raw_offset: int | None) -> None:
@@ -320,11 +323,12 @@ async def _bytes_of(process: Process, stream: Stream) -> AsyncIterator[bytes]:
 
 def output_file(record: ContainerFileRecord) -> Json:
     """One entry of `output_files` (seed 04, the output item)."""
+    path = shown(record.path)
     shape: Json = {
         "container_id": record.container_id,
         "file_id": record.id,
-        "filename": record.path.rsplit("/", 1)[-1],
-        "path": record.path,
+        "filename": path.rsplit("/", 1)[-1],
+        "path": path,
         "bytes": record.bytes,
         "content_type": record.content_type,
         "source": record.source,

@@ -16,6 +16,7 @@ from limpet.containers.shapes import (
     container_object,
     deleted_container,
     deleted_container_file,
+    shown,
 )
 from limpet.core.clock import Clock
 from limpet.core.errors import RequestInvalid
@@ -126,7 +127,7 @@ async def _closing(pieces: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
 
 def _headers(record: ContainerFileRecord) -> dict[str, str]:
     """A download: a browser must never show what a command wrote as a page of this origin."""
-    name = quote(record.path.rsplit("/", 1)[-1], safe="", errors="replace")
+    name = quote(shown(record.path).rsplit("/", 1)[-1], safe="")
     return {
         "content-type": "application/octet-stream",
         "content-length": str(record.bytes),
