@@ -1,9 +1,10 @@
 """Who may ask. With `auth = none` only programs of this machine: a web page that the user visits must not reach the shell.
 
-So a request needs a loopback Host (which DNS rebinding cannot give), no foreign Origin, and a JSON or multipart body that a
-page cannot send without asking first. Plain ASGI: it touches no byte of a stream.
+So a request needs a loopback Host (which DNS rebinding cannot give), no foreign Origin, no word of the browser that another
+site sends it, and a JSON or multipart body. Plain ASGI: it touches no byte of a stream. `tests/wire/test_attacks.py` tries it.
 """
 
+import re
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -14,6 +15,8 @@ from limpet.server.errors import error_response
 
 TENANT = "default"
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+# A name or an IPv4 address, or an IPv6 address in brackets, and a port; no user, path or fragment, which a URL may have.
+_HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
 class LoopbackOnly:
@@ -37,7 +40,7 @@ class LoopbackOnly:
 def refuse(method: str, headers: Headers) -> tuple[int, str, str] | None:
     """Why a request may not pass: status, code, sentence. None lets it pass."""
     host = headers.get("host", "")
-    if not is_loopback(host):
+    if len(headers.getlist("host")) != 1 or not is_loopback(host):
         return (
             403,
             "host_not_allowed",
@@ -59,6 +62,12 @@ def refuse(method: str, headers: Headers) -> tuple[int, str, str] | None:
             "origin_not_allowed",
             "A request without an Origin of its own may not use this gateway (Origin: null).",
         )
+    if headers.get("sec-fetch-site") == "cross-site":
+        return (
+            403,
+            "origin_not_allowed",
+            "The browser says that another site sends this (Sec-Fetch-Site: cross-site); auth mode none serves no other site.",
+        )
     if method in _WITH_BODY and _has_body(headers) and not _is_accepted(headers.get("content-type", "")):
         given = headers.get("content-type", "")
         return (
@@ -71,10 +80,9 @@ def refuse(method: str, headers: Headers) -> tuple[int, str, str] | None:
 
 def is_loopback(host: str) -> bool:
     """Whether a Host header names this machine itself."""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
+    if (found := _HOST.fullmatch(host)) is None:
         return False
+    name = found[1].lower().strip("[]")
     if name == "localhost":
         return True
     try:

@@ -9,12 +9,19 @@ from starlette.requests import ClientDisconnect, Request
 from limpet.core.errors import RequestInvalid, RequestTooLarge
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
+# Objects and arrays in one body: 64 MiB of empty ones would become gigabytes, and seconds in which nobody else is served.
+MAX_JSON_CONTAINERS = 1_000_000
 # Digits of ASCII, and no more of them than any number of ours has.
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
 async def json_body(request: Request, *, limit: int = MAX_JSON_BYTES) -> Any:
-    """The body as JSON values. Raises RequestTooLarge past `limit` bytes, RequestInvalid for what is not JSON."""
+    """The body as JSON values. Raises RequestTooLarge past `limit` bytes or MAX_JSON_CONTAINERS, RequestInvalid for what is
+    not JSON, or comes as a form: that type a web page may send without asking first."""
+    if request.headers.get("content-type", "").lower().lstrip().startswith("multipart/"):
+        raise RequestInvalid(
+            "The body must be JSON: send Content-Type: application/json.", code="unsupported_content_type"
+        )
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
         raise _too_large(int(announced), limit)
@@ -28,8 +35,14 @@ async def json_body(request: Request, *, limit: int = MAX_JSON_BYTES) -> Any:
             pieces.append(piece)
     except ClientDisconnect as gone:
         raise RequestInvalid("The body broke off.") from gone
+    body = b"".join(pieces)
+    # Brackets within texts count too; no request that means something comes near.
+    if body.count(b"{") + body.count(b"[") > MAX_JSON_CONTAINERS:
+        raise RequestTooLarge(
+            f"The body has more than {MAX_JSON_CONTAINERS} objects and arrays.", code="request_too_large"
+        )
     try:
-        return msgspec.json.decode(b"".join(pieces))
+        return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise RequestInvalid(f"The body is not valid JSON: {problem}.", code="invalid_json") from problem
 
