@@ -33,6 +33,18 @@ _REFUSED = (
     # Other processes' memory without ptrace's checks on threads; nodes' memory; the old library loader.
     "process_madvise move_pages migrate_pages lookup_dcookie uselib",
 )
+# Limits and priorities of the agent, which is process 1 and has the commands' own user: by which argument it would be named.
+_OF_PROCESS_1 = {
+    "prlimit64": 0,
+    "sched_setaffinity": 0,
+    "sched_setattr": 0,
+    "sched_setparam": 0,
+    "sched_setscheduler": 0,
+    "setpriority": 1,
+    "ioprio_set": 1,
+}
+# The first argument that means all processes of a user, so the agent too.
+_OF_A_USER = {"setpriority": 2, "ioprio_set": 3}
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: ns, cgroup, uts, ipc, user, pid, net
 _FAMILIES = frozenset({socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK})
 _LAST_FAMILY = 64
@@ -50,6 +62,7 @@ def program() -> bytes:
     for name in " ".join(_REFUSED).split():
         if pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name) >= 0:
             rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
+    _spare_the_agent(rules)
     for bit in range(32):
         if _NEW_NAMESPACES & (1 << bit):
             flag = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 1 << bit, 1 << bit)
@@ -65,6 +78,16 @@ def program() -> bytes:
             rules.add_rule(pyseccomp.ERRNO(errno.EAFNOSUPPORT), "socket", pyseccomp.Arg(0, pyseccomp.EQ, family))
     rules.add_rule(pyseccomp.ERRNO(errno.EAFNOSUPPORT), "socket", pyseccomp.Arg(0, pyseccomp.GE, _LAST_FAMILY))
     return _exported(rules)
+
+
+def _spare_the_agent(rules: "pyseccomp.SyscallFilter") -> None:
+    """A command that starved or bounded the agent would brick the box. Only the lower half counts: pids have 32 bits."""
+    for name, place in _OF_PROCESS_1.items():
+        named = pyseccomp.Arg(place, pyseccomp.MASKED_EQ, 0xFFFFFFFF, 1)
+        rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name, named)
+    for name, which in _OF_A_USER.items():
+        meant = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, which)
+        rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name, meant)
 
 
 def _exported(rules: "pyseccomp.SyscallFilter") -> bytes:
