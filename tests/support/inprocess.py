@@ -27,7 +27,7 @@ def serving(
         start_blocking_portal("asyncio") as portal,
         portal.wrap_async_context_manager(_served(chosen, runtime, routes)) as url,
     ):
-        yield Gateway(directory, url=url)
+        yield Gateway(directory, chosen.home, url=url)
 
 
 @asynccontextmanager

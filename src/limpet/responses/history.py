@@ -42,7 +42,7 @@ async def history(
         record = await responses.get(tenant, wanted)
         if record is None:
             raise NotFound(
-                f"Previous response with id {wanted!r} not found. It was never stored (`store: false`), or was deleted.",
+                f"Previous response with id {wanted[:80]!r} not found. It was never stored (`store: false`), or was deleted.",
                 param="previous_response_id",
                 code="previous_response_not_found",
             )
@@ -90,8 +90,9 @@ def completed(items: Sequence[Json]) -> list[Json]:
     whole: list[Json] = []
     for item in items:
         whole.append(item)
-        ours = (item.get("environment") or {}).get("type") == "container_reference"
-        if item["type"] == "shell_call" and ours and item.get("call_id") not in answered:
+        if item["type"] != "shell_call" or item["call_id"] in answered:
+            continue
+        if (item.get("environment") or {}).get("type") == "container_reference":
             lost = {"stdout": "", "stderr": "limpet: the run broke off before the result was known.\n"}
             whole.append(
                 {

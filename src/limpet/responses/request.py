@@ -3,17 +3,16 @@
 Unknown fields of tools and items are kept; unknown fields of the request itself are handed to providers that speak Responses.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
 
 from limpet.core.errors import RequestInvalid
+from limpet.responses.checked import checked
+from limpet.responses.items import input_items
 
 Json = dict[str, Any]
-T = TypeVar("T")
-MAX_INPUT_CHARS = 10 * 1024 * 1024
 
 _NOT_BUILT = {
     "background": "Background responses are not built yet: leave `background` out and read the stream.",
@@ -52,7 +51,7 @@ class ShellTool(BaseModel):
     model_config = ConfigDict(extra="allow")
     type: Literal["shell"]
     environment: Environment | None = None
-    allowed_callers: Annotated[list[StrictStr], Field(min_length=1)] | None = None
+    allowed_callers: Annotated[list[Literal["direct", "programmatic"]], Field(min_length=1)] | None = None
 
 
 class FunctionTool(BaseModel):
@@ -64,6 +63,31 @@ class FunctionTool(BaseModel):
     description: StrictStr | None = None
 
 
+class Reasoning(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+
+
+class TextFormat(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    type: Literal["text", "json_object", "json_schema"]
+
+
+class TextOptions(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    format: TextFormat | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class ToolChoice(BaseModel):
+    """A choice that names a tool; what more it says is between the client and the provider."""
+
+    model_config = ConfigDict(extra="allow")
+    type: Annotated[StrictStr, Field(min_length=1)]
+    name: StrictStr | None = None
+
+
 class CreateRequest(BaseModel):
     """The fields that the gateway itself reads, and the bounds of OpenAI's schema."""
 
@@ -72,7 +96,7 @@ class CreateRequest(BaseModel):
     input: StrictStr | list[dict[str, Any]] | None = None
     instructions: StrictStr | None = None
     tools: list[dict[str, Any]] | None = None
-    tool_choice: StrictStr | dict[str, Any] | None = None
+    tool_choice: Literal["none", "auto", "required"] | ToolChoice | None = None
     parallel_tool_calls: StrictBool | None = None
     max_tool_calls: Annotated[StrictInt, Field(ge=1)] | None = None
     max_output_tokens: Annotated[StrictInt, Field(ge=16)] | None = None
@@ -93,10 +117,10 @@ class CreateRequest(BaseModel):
     temperature: Annotated[float, Field(ge=0, le=2, strict=True)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
-    reasoning: dict[str, Any] | None = None
-    text: dict[str, Any] | None = None
+    reasoning: Reasoning | None = None
+    text: TextOptions | None = None
     truncation: Literal["auto", "disabled"] | None = None
-    service_tier: StrictStr | None = None
+    service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"] | None = None
     safety_identifier: Annotated[StrictStr, Field(max_length=64)] | None = None
     prompt_cache_key: StrictStr | None = None
     prompt_cache_retention: StrictStr | None = None
@@ -152,40 +176,11 @@ def parse(body: object) -> Asked:
     if request.input is None:
         raise RequestInvalid("`input` is missing: give a text or a list of items.", param="input")
     shell, others = _tools(request.tools or [])
+    _check_choice(request, has_shell=shell is not None)
     index = next((number for number, tool in enumerate(request.tools or []) if tool.get("type") == "shell"), 0)
-    return Asked(body=request, input=_items(request.input), shell=shell, shell_index=index, other_tools=tuple(others))
-
-
-def checked(adapter: TypeAdapter[T], value: object, *, at: str = "") -> T:
-    """`value` as the adapter's type; the first problem raises RequestInvalid with its place as `param`."""
-    try:
-        return adapter.validate_python(value)
-    except ValidationError as problem:
-        first = problem.errors(include_url=False)[0]
-        place = _place(first["loc"], at)
-        got = first.get("input")
-        shown = f" (got {got!r})" if isinstance(got, (str, int, float, bool)) and len(repr(got)) < 80 else ""
-        raise RequestInvalid(f"{place}: {first['msg']}{shown}.", param=place, code=_code(first["type"])) from problem
-
-
-def _code(kind: str) -> str:
-    if kind == "missing":
-        return "missing_required_parameter"
-    return "invalid_type" if kind.endswith("_type") else "invalid_value"
-
-
-def _place(path: tuple[int | str, ...], at: str) -> str:
-    """`tools[0].environment.type`; the names of union branches, which pydantic puts in between, are left out."""
-    place = at
-    for part in path:
-        if isinstance(part, int):
-            place += f"[{part}]"
-        elif part not in _BRANCHES and not part.startswith(("function-", "constrained-", "list[", "dict[")):
-            place += f".{part}" if place else part
-    return place or "body"
-
-
-_BRANCHES = {"container_auto", "container_reference", "local", "str", "[key]"}
+    return Asked(
+        body=request, input=input_items(request.input), shell=shell, shell_index=index, other_tools=tuple(others)
+    )
 
 
 def _tools(tools: list[Json]) -> tuple[ShellTool | None, list[Json]]:
@@ -193,7 +188,7 @@ def _tools(tools: list[Json]) -> tuple[ShellTool | None, list[Json]]:
     others: list[Json] = []
     for position, tool in enumerate(tools):
         kind = tool.get("type")
-        if not isinstance(kind, str):
+        if not isinstance(kind, str) or not kind:
             raise RequestInvalid(
                 'Every tool needs a `type` such as "shell" or "function".', param=f"tools[{position}].type"
             )
@@ -208,53 +203,21 @@ def _tools(tools: list[Json]) -> tuple[ShellTool | None, list[Json]]:
     return shell, others
 
 
-def _items(given: str | list[Json]) -> list[Json]:
-    if isinstance(given, str):
-        if len(given) > MAX_INPUT_CHARS:
-            raise RequestInvalid(
-                f"`input` has {len(given)} characters; the limit is {MAX_INPUT_CHARS}.",
-                param="input",
-                code="string_above_max_length",
-            )
-        return [{"type": "message", "role": "user", "content": given}]
-    return [_item(item, f"input[{position}]") for position, item in enumerate(given)]
-
-
-def _item(item: Json, place: str) -> Json:
-    kind = item.get("type", "message" if "role" in item else None)
-    if not isinstance(kind, str):
-        raise RequestInvalid("Every input item needs a `type`, or a `role` and `content`.", param=f"{place}.type")
-    if kind == "message":
-        _message(item, place)
-    elif kind in _NEEDED:
-        for field, wanted in _NEEDED[kind].items():
-            if not isinstance(item.get(field), wanted):
-                name = " or ".join(t.__name__ for t in wanted)
-                raise RequestInvalid(f"{place}.{field}: a {kind} needs it, as {name}.", param=f"{place}.{field}")
-    return {**item, "type": kind}
-
-
-_NEEDED: Mapping[str, Mapping[str, tuple[type, ...]]] = {
-    "function_call": {"call_id": (str,), "name": (str,), "arguments": (str,)},
-    "function_call_output": {"call_id": (str,), "output": (str, list)},
-    "shell_call": {"call_id": (str,), "action": (dict,)},
-    "shell_call_output": {"call_id": (str,), "output": (list,)},
-    "item_reference": {"id": (str,)},
-}
-
-
-def _message(item: Json, place: str) -> None:
-    if item.get("role") not in ("user", "assistant", "system", "developer"):
-        raise RequestInvalid(
-            f"{place}.role: must be user, assistant, system or developer (got {item.get('role')!r}).",
-            param=f"{place}.role",
-        )
-    content = item.get("content")
-    if isinstance(content, str):
+def _check_choice(request: CreateRequest, *, has_shell: bool) -> None:
+    """A forced tool must be among the tools."""
+    choice, tools = request.tool_choice, request.tools or []
+    if choice == "required" and not tools:
+        raise RequestInvalid("`tool_choice` is required, so `tools` needs at least one tool.", param="tool_choice")
+    if not isinstance(choice, ToolChoice):
         return
-    if not isinstance(content, list):
-        raise RequestInvalid(f"{place}.content: must be a text or a list of parts.", param=f"{place}.content")
-    for position, part in enumerate(content):
-        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-            where = f"{place}.content[{position}]"
-            raise RequestInvalid(f'{where}: must be an object with a `type` such as "input_text".', param=where)
+    if choice.type == "function" and not any(
+        tool.get("type") == "function" and tool.get("name") == choice.name for tool in tools
+    ):
+        raise RequestInvalid(
+            f"tool_choice: there is no function {choice.name!r} in `tools`; name one that is there.",
+            param="tool_choice",
+        )
+    if choice.type == "shell" and not has_shell:
+        raise RequestInvalid(
+            'tool_choice: there is no shell in `tools`; add {"type": "shell"} to them.', param="tool_choice"
+        )

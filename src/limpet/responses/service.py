@@ -16,7 +16,7 @@ from limpet.core.clock import Clock
 from limpet.core.errors import LimpetError, NotFound, StoreError, UpstreamError
 from limpet.responses.ending import closed_item, error_of
 from limpet.responses.engine import InProcessEngine
-from limpet.responses.loop import Ending, Run, converse
+from limpet.responses.loop import Ending, converse
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Prepared, Preparer
 from limpet.responses.replay import Replayed, Told, follow, replay
@@ -37,7 +37,7 @@ class _Live:
     prepared: Prepared
     ended: anyio.Event
     refusal: UpstreamError | None = None
-    failure: StoreError | None = None
+    failure: LimpetError | None = None
 
 
 class ResponseService:
@@ -149,7 +149,7 @@ class ResponseService:
         record = await self._responses.get(tenant, response_id)
         if record is None:
             raise NotFound(
-                f"Response with id {response_id!r} not found.", param="response_id", code="response_not_found"
+                f"Response with id {response_id[:80]!r} not found.", param="response_id", code="response_not_found"
             )
         return record
 
@@ -166,12 +166,16 @@ class ResponseService:
         self._metrics.running.inc()
         try:
             await self._announce(prepared.record, writer)
-            ending = await self._converse(live, prepared.run())
+            ending = await self._converse(live)
             await self._finish(prepared.record, writer, ending, prepared.usage())
         except StoreError as failure:
             # There is no journal to tell it to: whoever follows raises it, and the next start ends the run.
             live.failure = failure
             log.error("response_not_kept", response_id=run_id, reason=failure.message)
+        except Exception:
+            # Nothing that one response does may end the gateway; the next start ends the run.
+            log.exception("run_broke", response_id=run_id)
+            live.failure = LimpetError("The gateway failed in a way that it did not foresee; its log says more.")
         finally:
             with anyio.CancelScope(shield=True):
                 await self._let_go(run_id, live, writer)
@@ -191,13 +195,14 @@ class ResponseService:
         await writer.tell(ev.CREATED, response=shape)
         await writer.tell(ev.IN_PROGRESS, response=shape)
 
-    async def _converse(self, live: _Live, run: Run) -> Ending:
+    async def _converse(self, live: _Live) -> Ending:
+        response_id, writer = live.prepared.record.id, live.prepared.writer
         try:
-            return await converse(run)
+            return await converse(live.prepared.run())
         except UpstreamError as problem:
-            if run.writer.snapshot.next_index == 0:
+            if writer.snapshot.next_index == 0:
                 live.refusal = problem
-            log.warning("provider_failed", response_id=run.response_id, reason=problem.message)
+            log.warning("provider_failed", response_id=response_id, reason=problem.message)
             return Ending(status="failed", error=error_of(problem))
         except StoreError:
             raise
@@ -205,7 +210,7 @@ class ResponseService:
             return Ending(status="failed", error=error_of(problem))
         except Exception as fault:
             # A fault of ours must end the response, not the gateway; the client gets no traceback.
-            log.exception("run_broke", response_id=run.response_id)
+            log.exception("run_broke", response_id=response_id)
             return Ending(status="failed", error=error_of(fault))
 
     async def _finish(self, record: ResponseRecord, writer: Writer, ending: Ending, usage: Json | None) -> None:

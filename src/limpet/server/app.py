@@ -35,8 +35,11 @@ class Counted:
 
 def application(routes: Sequence[Route], *, metrics: Metrics) -> Starlette:
     """The gateway's application for `auth = none`. Opening and closing what the routes use is the caller's."""
-    return Starlette(
+    app = Starlette(
         routes=list(routes),
         exception_handlers=HANDLERS,
         middleware=[Middleware(Counted, metrics=metrics), Middleware(LoopbackOnly)],
     )
+    # An address that does not exist is an error in OpenAI's shape, not a redirect, which few clients follow with their body.
+    app.router.redirect_slashes = False
+    return app

@@ -1,9 +1,12 @@
 """Every error as OpenAI's clients read it: a status and `{"error": {message, type, param, code}}`. Never a traceback."""
 
+from collections.abc import Mapping
+
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from starlette.types import ExceptionHandler
 
 from limpet.core import ids
@@ -25,11 +28,17 @@ _PASSED_ON = frozenset({400, 404, 409, 413, 422, 429})
 
 
 def error_response(
-    status: int, message: str, *, type: str = "invalid_request_error", param: str | None = None, code: str | None = None
+    status: int,
+    message: str,
+    *,
+    type: str = "invalid_request_error",
+    param: str | None = None,
+    code: str | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
     """An error in OpenAI's shape, all four keys."""
     body = {"error": {"message": message, "type": type, "param": param, "code": code}}
-    return JSONResponse(body, status_code=status)
+    return JSONResponse(body, status_code=status, headers=headers)
 
 
 def response_of(problem: LimpetError) -> Response:
@@ -66,12 +75,22 @@ async def _ours(request: Request, problem: Exception) -> Response:
 async def _starlettes(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
     if problem.status_code == 404:
-        return error_response(404, f"There is nothing at {request.method} {request.url.path}.", code="unknown_url")
+        return error_response(
+            404, f"There is nothing at {request.method} {request.url.path[:256]}.", code="unknown_url"
+        )
     if problem.status_code == 405:
-        allowed = (problem.headers or {}).get("Allow", "another method")
+        allowed = ", ".join(_methods_at(request))
         message = f"{request.url.path} does not take {request.method}; it takes {allowed}."
-        return error_response(405, message, code="method_not_allowed")
+        return error_response(405, message, code="method_not_allowed", headers={"allow": allowed})
     return error_response(problem.status_code, str(problem.detail))
+
+
+def _methods_at(request: Request) -> list[str]:
+    """What the address takes, over all routes that it has."""
+    here = [
+        route for route in request.app.routes if isinstance(route, Route) and route.path_regex.match(request.url.path)
+    ]
+    return sorted({method for route in here for method in route.methods or ()} - {"HEAD"})
 
 
 async def _unforeseen(request: Request, problem: Exception) -> Response:

@@ -17,7 +17,6 @@ NOT_YET_PROVED: frozenset[str] = frozenset(
         "bubblewrap-takes-image-cpus-and-memory",
         "command-returns-when-its-own-shell-ends",
         "hadrian-commands-start-in-mnt-data",
-        "hadrian-errors-have-openais-envelope",
         "hadrian-plain-linux-host-is-enough",
         "local-runtime-names-its-data-directory",
         "mnt-data-is-the-writable-workdir",

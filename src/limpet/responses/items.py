@@ -1,0 +1,140 @@
+"""The items of a request's input, checked. Kinds that the gateway does not read pass as they are, and unknown fields always do."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, TypeAdapter
+
+from limpet.core.errors import RequestInvalid
+from limpet.responses.checked import checked
+
+Json = dict[str, Any]
+MAX_CHARACTERS = 10 * 1024 * 1024  # of an input text, and of each stream of a command's output
+
+Id = Annotated[StrictStr, Field(min_length=1)]
+Output = Annotated[StrictStr, Field(max_length=MAX_CHARACTERS)]
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class _Local(_Kept):
+    type: Literal["local"]
+
+
+class _Container(_Kept):
+    type: Literal["container_reference"]
+    container_id: Id
+
+
+class _Exit(_Kept):
+    type: Literal["exit"]
+    exit_code: StrictInt
+
+
+class _Timeout(_Kept):
+    type: Literal["timeout"]
+
+
+class _Entry(_Kept):
+    stdout: Output
+    stderr: Output
+    outcome: Annotated[_Exit | _Timeout, Field(discriminator="type")]
+
+
+class _Action(_Kept):
+    commands: list[StrictStr]
+    timeout_ms: StrictInt | None = None
+    max_output_length: StrictInt | None = None
+
+
+class _Part(_Kept):
+    type: Id
+
+
+class _Text(_Kept):
+    text: StrictStr
+
+
+class _AnyItem(_Kept):
+    """What holds for items of every kind."""
+
+    id: StrictStr | None = None
+    call_id: Id | None = None
+    status: StrictStr | None = None
+
+
+class _FunctionCall(_AnyItem):
+    call_id: Id
+    name: Annotated[StrictStr, Field(min_length=1)]
+    arguments: StrictStr
+
+
+class _FunctionOutput(_AnyItem):
+    call_id: Id
+    output: StrictStr | list[_Part]
+
+
+class _ShellCall(_AnyItem):
+    call_id: Id
+    action: _Action
+    environment: Annotated[_Local | _Container, Field(discriminator="type")] | None = None
+
+
+class _ShellOutput(_AnyItem):
+    call_id: Id
+    output: list[_Entry]
+    max_output_length: StrictInt | None = None
+
+
+class _Reference(_AnyItem):
+    id: Id
+
+
+class _Message(_AnyItem):
+    role: Literal["user", "assistant", "system", "developer"]
+    content: StrictStr | list[_Part]
+
+
+_ANY: TypeAdapter[_AnyItem] = TypeAdapter(_AnyItem)
+_KINDS: Mapping[str, TypeAdapter[Any]] = {
+    "message": TypeAdapter(_Message),
+    "function_call": TypeAdapter(_FunctionCall),
+    "function_call_output": TypeAdapter(_FunctionOutput),
+    "shell_call": TypeAdapter(_ShellCall),
+    "shell_call_output": TypeAdapter(_ShellOutput),
+    "item_reference": TypeAdapter(_Reference),
+}
+_TEXT: TypeAdapter[_Text] = TypeAdapter(_Text)
+_TEXTS = frozenset({"input_text", "output_text"})
+
+
+def input_items(given: str | list[Json]) -> list[Json]:
+    """The input as a list of items, each with its `type`. Raises RequestInvalid."""
+    if isinstance(given, str):
+        if len(given) > MAX_CHARACTERS:
+            raise RequestInvalid(
+                f"`input` has {len(given)} characters; the limit is {MAX_CHARACTERS}.",
+                param="input",
+                code="string_above_max_length",
+            )
+        return [{"type": "message", "role": "user", "content": given}]
+    return [_item(item, f"input[{position}]") for position, item in enumerate(given)]
+
+
+def _item(item: Json, place: str) -> Json:
+    kind = item.get("type", "message" if "role" in item else None)
+    if not isinstance(kind, str) or not kind:
+        raise RequestInvalid("Every input item needs a `type`, or a `role` and `content`.", param=f"{place}.type")
+    checked(_KINDS.get(kind, _ANY), item, at=place)
+    if kind == "message":
+        _parts(item["content"], f"{place}.content")
+    return {**item, "type": kind}
+
+
+def _parts(content: str | list[Json], place: str) -> None:
+    if isinstance(content, list):
+        for position, part in enumerate(content):
+            if part["type"] in _TEXTS:
+                checked(_TEXT, part, at=f"{place}[{position}]")
