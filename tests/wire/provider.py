@@ -43,6 +43,18 @@ class Provider:
         """Let a held answer go on."""
         self.portal.call(self.server.release.set)
 
+    def wait_held(self) -> None:
+        """Wait until an answer is held."""
+        self.portal.call(self._wait, self.server.holding)
+
+    def wait_left(self) -> None:
+        """Wait until the gateway has closed the connection in the middle of an answer."""
+        self.portal.call(self._wait, self.server.left)
+
+    async def _wait(self, event: anyio.Event) -> None:
+        with anyio.fail_after(5):
+            await event.wait()
+
     async def _rewind(self) -> None:
         self.server.release, self.server.left, self.server.holding = anyio.Event(), anyio.Event(), anyio.Event()
 

@@ -168,12 +168,16 @@ def all_voices() -> Iterator[dict[str, Voice]]:
         yield {name: Voice(kind, stack.enter_context(scripted_provider(kind.wire))) for name, kind in KINDS.items()}
 
 
-def section_of(voice: Voice, *, base_url: str | None = None) -> str:
-    """Its section of limpet.toml; the key comes from the environment (`KEY_VARIABLE`)."""
-    address = base_url or voice.provider.server.base_url
-    return f"""
-[providers.{voice.kind.name}]
+def section_of(voice: Voice) -> str:
+    """Its sections of limpet.toml: itself, and `gone-…`, its like at an address where nobody listens. Their key comes from the
+    environment (`KEY_VARIABLE`)."""
+    addresses = {voice.kind.name: voice.provider.server.base_url, f"gone-{voice.kind.name}": "http://127.0.0.1:1/v1"}
+    return "".join(
+        f"""
+[providers.{name}]
 {voice.kind.settings}
 base_url = "{address}"
 api_key = "${{{KEY_VARIABLE}}}"
 """
+        for name, address in addresses.items()
+    )

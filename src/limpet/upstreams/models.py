@@ -5,7 +5,7 @@ says the `Connect` given by the provider's own file.
 """
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ import httpx2
 import msgspec
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import AgentRunError, ModelAPIError, ModelHTTPError, UserError
+from pydantic_ai.messages import ModelResponseStreamEvent
 from pydantic_ai.models import Model, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
@@ -29,6 +30,8 @@ from limpet.upstreams.upstream import Turn, TurnEvent
 
 # A key for servers that want none: the official clients insist on some text.
 NO_KEY = "none"
+# How the libraries stumble over an event that is JSON and yet not of their wire.
+UNREADABLE = (AttributeError, TypeError, LookupError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,9 @@ class ModelsUpstream:
         road = self._road(turn)
         begun = False
         try:
-            async with road as stream:
+            async with road as stream, aclosing(self._events(stream)) as events:
                 begun = True
-                async for event in stream:
+                async for event in events:
                     for said in answer.read(event):
                         yield said
                 ending = self._ending(answer, stream)
@@ -94,6 +97,15 @@ class ModelsUpstream:
             raise UpstreamRefused(self.name, 400, self._reason(error)) from error
         for said in ending:
             yield said
+
+    async def _events(self, stream: StreamedResponse) -> AsyncGenerator[ModelResponseStreamEvent, None]:
+        try:
+            async for event in stream:
+                yield event
+        except UNREADABLE as error:
+            raise UpstreamBroken(
+                self.name, "an event cannot be read. Check that its type and base_url belong together."
+            ) from error
 
     def _road(self, turn: Turn) -> AbstractAsyncContextManager[StreamedResponse]:
         """The request, not yet sent. Raises UpstreamRefused for what has no translation."""
