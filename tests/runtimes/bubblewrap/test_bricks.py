@@ -1,10 +1,11 @@
 """What a command does to its box so that nothing after it works, and the next command that works all the same."""
 
+import anyio
 import pytest
 
 from limpet.core.command import Exited
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
-from tests.runtimes.bubblewrap.boxes import begin, box_of, collect
+from tests.runtimes.bubblewrap.boxes import WITHIN, begin, box_of, collect
 
 pytestmark = pytest.mark.anyio
 
@@ -41,3 +42,27 @@ async def test_a_commands_own_limits_and_priorities_can_be_set(runtime: Bubblewr
             sandbox, "ulimit -n 100 && prlimit --pid $$ --nproc=50 && renice 19 $$ && nice -n 5 taskset -c 0 true"
         )
         assert await own.wait() == Exited(0)
+
+
+@pytest.mark.parametrize("mode", ["000", "600"])
+async def test_a_working_directory_that_was_closed_is_opened_for_the_next_command(
+    runtime: BubblewrapRuntime, mode: str
+) -> None:
+    async with box_of(runtime) as sandbox:
+        closed = await begin(sandbox, f"echo kept > file; chmod {mode} /mnt/data")
+        assert await closed.wait() == Exited(0)
+
+        after = await begin(sandbox, "cat file")
+        assert b"".join(chunk.data for chunk in await collect(after)) == b"kept\n"
+
+
+async def test_a_slow_reader_reaches_the_end_of_a_command_that_left_an_endless_writer(
+    runtime: BubblewrapRuntime,
+) -> None:
+    async with box_of(runtime) as sandbox:
+        process = await begin(sandbox, "yes &")
+        assert await process.wait() == Exited(0)
+
+        with anyio.fail_after(WITHIN):
+            async for _ in process.output():
+                await anyio.sleep(0.001)  # slower than `yes`, however fast this machine is

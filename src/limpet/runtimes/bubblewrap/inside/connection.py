@@ -20,19 +20,24 @@ class Reader:
         self.position = position
         self.credit = wire.WINDOW
         self.done = False
+        # Where each stream ends for it, once the command has ended: what is written later is for later readers.
+        self._ends: dict[int, int] | None = None
         process.positions[self] = position
 
     def next_frame(self) -> bytes | None:
         """What to send it now, if anything."""
         if self.done:
             return None
+        if self._ends is None and not self.process.runs:
+            self._ends = {stream: stored.end for stream, stored in self.process.streams.items()}
         for stream, stored in self.process.streams.items():
             at = self.position[stream]
-            if at >= stored.end:
+            left = (stored.end if self._ends is None else min(stored.end, self._ends[stream])) - at
+            if left <= 0:
                 continue
             if self.credit <= 0:
                 return None
-            data = stored.read(at, min(self.credit, wire.PIECE))
+            data = stored.read(at, min(self.credit, left, wire.PIECE))
             self.position[stream] = at + len(data)
             self.credit -= len(data)
             return wire.frame(wire.DATA, self.number, wire.CHUNK.pack(stream, at) + data)

@@ -106,7 +106,7 @@ class Requests:
             self._describe(connection, number, self._processes[self._numbers[exec_id]])
             return None
         cwd = str(asked["cwd"] or WORKING_DIRECTORY)
-        if not os.path.isdir(cwd) or not os.access(cwd, os.X_OK):
+        if not _can_enter(cwd):
             self._refuse(connection, number, "cwd")
             return None
         try:
@@ -192,6 +192,16 @@ class Requests:
         self._unread_input = waiting
         for process in [one for one in self._processes.values() if one.forgotten]:
             self._drop_if_silent(process)
+
+
+def _can_enter(directory: str) -> bool:
+    """Whether a command can start there. The working directory is opened again if a command closed it: all others start there."""
+    if directory == WORKING_DIRECTORY and not os.access(directory, os.X_OK):
+        try:
+            os.chmod(directory, 0o700)
+        except OSError:
+            return False
+    return os.path.isdir(directory) and os.access(directory, os.X_OK)
 
 
 def _int(value: object) -> int:
