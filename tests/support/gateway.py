@@ -100,10 +100,8 @@ class Gateway:
 def running(directory: Path, **settings: Any) -> Iterator[Gateway]:
     """A gateway for the time of the block; its boxes end with it. `directory` holds its configuration and its log."""
     arguments = ("--stop-boxes", *settings.pop("arguments", ()))
-    # Its home is not below pytest's own directory: every pytest that starts closes that to the users that boxes run as.
-    with tempfile.TemporaryDirectory(prefix="limpet-test-", ignore_cleanup_errors=True) as apart:
-        Path(apart).chmod(0o711)
-        gateway = Gateway(directory, home=Path(apart) / "home", arguments=arguments, **settings).start()
+    with home_apart() as home:
+        gateway = Gateway(directory, home=home, arguments=arguments, **settings).start()
         try:
             yield gateway
         finally:
@@ -115,13 +113,19 @@ def running(directory: Path, **settings: Any) -> Iterator[Gateway]:
 @contextmanager
 def lasting(directory: Path, **settings: Any) -> Iterator[Gateway]:
     """As `running`, for tests that restart it: its boxes live on when it stops, as they do by default. They end with the block."""
-    with running(directory, **settings) as gateway:
-        ending_boxes, gateway.arguments = gateway.arguments, gateway.arguments[1:]
-        gateway.stop()
-        gateway.start()
+    with home_apart() as home:
+        gateway = Gateway(directory, home=home, **settings).start()
         try:
             yield gateway
         finally:
-            # What is started now ends, with all boxes, where `running` ends.
             gateway.kill()
-            gateway.arguments = ending_boxes
+            gateway.arguments = ("--stop-boxes",)
+            gateway.start().stop()
+
+
+@contextmanager
+def home_apart() -> Iterator[Path]:
+    """A home for a gateway, not below pytest's own directory: every pytest that starts closes that to the users of boxes."""
+    with tempfile.TemporaryDirectory(prefix="limpet-test-", ignore_cleanup_errors=True) as apart:
+        Path(apart).chmod(0o711)
+        yield Path(apart) / "home"

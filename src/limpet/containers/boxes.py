@@ -5,7 +5,7 @@ Decides nothing about time and owners; whoever calls has looked at the row.
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -144,10 +144,11 @@ class Boxes:
         else:
             await self.enter(record)
 
-    async def sweep(self, running: Iterable[ContainerRecord]) -> list[str]:
+    async def sweep(self, running: Sequence[ContainerRecord]) -> list[str]:
         """Clear what no running container owns, box or directory; one sentence each."""
         living = frozenset(record.id for record in running)
-        cleared = await self.runtime.sweep(living)
+        # A box that no row names was being booted when the process before this one died: nobody can enter it any more.
+        cleared = await self.runtime.sweep(frozenset(record.id for record in running if record.ref is not None))
         for directory in await to_thread.run_sync(_entries, self._directory):
             # The runtime keeps boxes' own things there too, under names of its own.
             if is_id(directory.name, prefix=CONTAINER) and directory.name not in living:
@@ -161,12 +162,15 @@ class Boxes:
                     )
         return cleared
 
-    async def leave(self, *, stop: bool) -> None:
-        """Let go of every box; with `stop` end them."""
+    async def leave(self, *, ending: Sequence[ContainerRecord] = ()) -> None:
+        """Let go of every box. Those of `ending` are ended, also those that an earlier process booted and nobody used since."""
+        for record in ending:
+            sandbox = self.of(record.id).sandbox or await self._attach(record)
+            self.of(record.id).sandbox = None
+            if sandbox is not None:
+                await sandbox.destroy()
         for box in self._boxes.values():
-            if box.sandbox is not None and stop:
-                await box.sandbox.destroy()
-            elif box.sandbox is not None:
+            if box.sandbox is not None:
                 await box.sandbox.release()
 
     async def keep_alive(self, record: ContainerRecord, *, every: float) -> None:

@@ -116,7 +116,7 @@ class ContainerManager:
     async def __aexit__(self, *exc: object) -> None:
         await self._stack.aclose()
         with anyio.move_on_after(CLOSING, shield=True):
-            await self._boxes.leave(stop=self._stop_boxes)
+            await self._boxes.leave(ending=await self._rows.running() if self._stop_boxes else ())
 
     def narrow(self, fields: Mapping[str, Any], *, place: str = "") -> ContainerSpec:
         """What these request fields ask for, inside this gateway's limits (see `narrowing.narrow`). RequestInvalid."""

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import anyio
 import uvicorn
+from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
@@ -149,8 +150,8 @@ async def serve(
         def ready() -> None:
             announce(address=address, runtime=runtime.name, reason=" ".join([why, probe.detail, *probe.notes]))
 
-        async with opened(settings, runtime=runtime, providers=providers) as app:
-            await _serve_until_signal(app, listener, ready)
+        async with _signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as app:
+            await _serve_until(stopping, app, listener, ready)
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -186,7 +187,24 @@ class _Server(uvicorn.Server):
             self._ready()
 
 
-async def _serve_until_signal(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
+@asynccontextmanager
+async def _signalled() -> AsyncIterator[anyio.Event]:
+    """Set at SIGTERM or SIGINT. Held until all is closed: a second signal must not end the process half-way."""
+    stopping = anyio.Event()
+
+    async def listen(*, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            task_status.started()
+            async for _ in signals:
+                stopping.set()
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(listen)
+        yield stopping
+        tasks.cancel_scope.cancel()
+
+
+async def _serve_until(stopping: anyio.Event, app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
     config = uvicorn.Config(
         app,
         loop="asyncio",
@@ -200,12 +218,11 @@ async def _serve_until_signal(app: ASGIApp, listener: socket.socket, ready: Call
     )
     server = _Server(config, ready)
 
-    async def end_at_signal() -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async for _ in signals:
-                server.should_exit = True
+    async def end_when_stopping() -> None:
+        await stopping.wait()
+        server.should_exit = True
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(end_at_signal)
+        tasks.start_soon(end_when_stopping)
         await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
