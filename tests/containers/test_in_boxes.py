@@ -11,7 +11,7 @@ import pytest
 from limpet.containers.manager import ContainerManager
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import SandboxGone
-from limpet.core.ports import Runtime
+from limpet.core.ports import Runtime, SandboxSpec, TimeToLive
 from limpet.store.database import Database, DatabaseSettings
 from tests.containers.turned import TurnedClock
 from tests.support.runtimes import opened
@@ -118,3 +118,24 @@ async def test_a_box_killed_from_outside_is_replaced_on_its_files(home: Path, db
 
     assert (result.stdout, second.boot_id == first.boot_id) == (b"kept\n", False)
     assert second.note is not None
+
+
+async def test_a_box_that_no_row_came_to_know_is_swept_and_the_containers_files_stay(
+    home: Path, db: Database, clock: TurnedClock
+) -> None:
+    async with opened("bubblewrap", home) as runtime, manager(runtime, db, home, clock) as before:
+        mine = await new(before)
+        # What a crash leaves between the start of the box and the row that names it.
+        directory = home / "boxes" / mine
+        spec = SandboxSpec(name=mine, lifetime=TimeToLive(600), directory=directory)
+        unknown = await runtime.create(spec)
+        (directory / "data" / "file").write_text("kept\n")
+        ref = unknown.ref
+        await unknown.release()
+
+    async with opened("bubblewrap", home) as runtime, manager(runtime, db, home, clock, stop=True) as after:
+        with pytest.raises(SandboxGone):
+            await runtime.attach(ref)
+        assert [path.name for path in (home / "boxes").iterdir()] == [mine]
+        async with after.lease(TENANT, mine) as lease:
+            assert (await lease.workspace.run("cat file")).stdout == b"kept\n"
