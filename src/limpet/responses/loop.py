@@ -114,7 +114,7 @@ async def _take_turn(run: Run, *, offers_shell: bool) -> _Taken:
 
     The turn is read to its end before a call is carried out: what comes after a call waits, so that items are told in order.
     """
-    passing = Passing(run.writer, run.environment, streams_commands=run.streams_shell)
+    passing = Passing(run.writer, run.environment, provider=run.upstream.name, streams_commands=run.streams_shell)
     taken = _Taken(passing=passing, offers_shell=offers_shell)
     async with aclosing(run.upstream.stream(_turn(run, offers_shell))) as events:
         async for event in events:

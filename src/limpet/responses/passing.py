@@ -10,6 +10,8 @@ from typing import Any
 
 from limpet.core import events as ev
 from limpet.core import ids
+from limpet.core.errors import UpstreamBroken
+from limpet.responses.sound import Sound
 from limpet.responses.writer import Writer
 from limpet.upstreams.upstream import BadArguments, CallBegun, CallMade, CommandText, Emit, TurnEvent
 
@@ -21,10 +23,14 @@ class Passing:
 
     `items` are the items that are done, as the model made them, without our citations. Without `streams_commands` a command is
     told once, whole, when it is done.
+
+    `take` raises UpstreamBroken, with the name `provider`, for an event that cannot be told on.
     """
 
-    def __init__(self, writer: Writer, environment: Json, *, streams_commands: bool = True) -> None:
+    def __init__(self, writer: Writer, environment: Json, *, provider: str, streams_commands: bool = True) -> None:
         self._writer = writer
+        self._provider = provider
+        self._sound = Sound()
         self._environment = environment
         self._streams_commands = streams_commands
         self._places: dict[int, int] = {}
@@ -55,22 +61,22 @@ class Passing:
         part_done = held[0].data
         part = deepcopy(part_done["part"])
         for citation in citations:
-            placed = placed_citation(citation, part.get("text", ""))
+            placed = placed_citation(citation, part.get("text") or "")
             await self._pass_on(
                 ev.ANNOTATION_ADDED,
                 {
                     "item_id": part_done["item_id"],
                     "output_index": part_done["output_index"],
                     "content_index": part_done["content_index"],
-                    "annotation_index": len(part.setdefault("annotations", [])),
+                    "annotation_index": len(part.get("annotations") or []),
                     "annotation": placed,
                 },
             )
-            part["annotations"].append(placed)
+            part["annotations"] = [*(part.get("annotations") or []), placed]
         await self._pass_on(held[0].type, {**part_done, "part": part})
         for event in held[1:]:
             item = deepcopy(event.data["item"])
-            if citations and item.get("content"):
+            if citations and part_done["content_index"] < len(item.get("content") or []):
                 item["content"][part_done["content_index"]] = part
             self.items.append(event.data["item"])
             await self._pass_on(event.type, {**event.data, "item": item})
@@ -83,6 +89,8 @@ class Passing:
         )
 
     async def _emit(self, type: str, data: Json) -> None:
+        if (problem := self._sound.problem(type, data)) is not None:
+            raise UpstreamBroken(self._provider, f"{problem}.")
         if type == ev.PART_DONE and data.get("part", {}).get("type") == "output_text":
             self._held = [Emit(type, data)]
             return

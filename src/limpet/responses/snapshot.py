@@ -112,7 +112,7 @@ class Snapshot:
             _put(self._list(index, where), data[position], deepcopy(data["part"]))
         elif kind == ev.ANNOTATION_ADDED:
             part = self._list(index, "content")[data["content_index"]]
-            part.setdefault("annotations", []).append(deepcopy(data["annotation"]))
+            part["annotations"] = [*(part.get("annotations") or []), deepcopy(data["annotation"])]
         elif kind == ev.ARGUMENTS_DELTA:
             self._add(index, "arguments", 0, "", data["delta"])
         elif kind in (ev.COMMAND_ADDED, ev.COMMAND_DONE):
@@ -166,17 +166,17 @@ class Snapshot:
             if item is None:
                 continue
             if where == "arguments":
-                item["arguments"] = item.get("arguments", "") + text
+                item["arguments"] = (item.get("arguments") or "") + text
             elif where == "commands":
                 commands = item["action"]["commands"]
                 _put(commands, position, (commands[position] if position < len(commands) else "") + text)
             else:
-                slots = item.setdefault(where, [])
+                slots = item[where] = item.get(where) or []
                 if position >= len(slots):
                     _put(
                         slots, position, {"stdout": "", "stderr": ""} if where == "output" else {"type": "output_text"}
                     )
-                slots[position][key] = slots[position].get(key, "") + text
+                slots[position][key] = (slots[position].get(key) or "") + text
 
     def _forget_pieces(self, index: int) -> None:
         for place in [place for place in self._pieces if place[0] == index]:
@@ -184,7 +184,9 @@ class Snapshot:
 
     def _list(self, index: int, where: str) -> list[Any]:
         self._settle(index)
-        value: list[Any] = self._items.setdefault(index, {}).setdefault(where, [])
+        item = self._items.setdefault(index, {})
+        value: list[Any] = item.get(where) or []
+        item[where] = value
         return value
 
     def _part(self, spot: tuple[str, str, str], data: Json) -> tuple[Json, str]:

@@ -69,7 +69,7 @@ class RelayUpstream:
             async for data in frames:
                 if data == b"[DONE]":
                     continue
-                for event in reader.read(self._event(data, key)):
+                for event in self._read(reader, self._event(data, key)):
                     yield event
                 if reader.ended:
                     await _drain(frames)
@@ -86,6 +86,13 @@ class RelayUpstream:
         if not isinstance(event, dict):
             raise UpstreamBroken(self.name, "an event is not a JSON object.")
         return event
+
+    def _read(self, reader: Reader, event: dict[str, Any]) -> list[TurnEvent]:
+        try:
+            return list(reader.read(event))
+        except (TypeError, AttributeError, LookupError, ValueError) as error:
+            # Values of other kinds than the Responses API has: what they were meant to say cannot be known.
+            raise UpstreamBroken(self.name, "an event is not of the form that the Responses API gives it.") from error
 
     async def _frames(self, content: bytes) -> AsyncGenerator[bytes, None]:
         """The data of each event of the answer. The connection is closed with this iterator."""
