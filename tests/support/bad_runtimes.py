@@ -33,6 +33,9 @@ class FaultyProcess:
     def output(self, since: Position = START) -> AsyncIterator[Chunk]:
         return self.real.output(since)
 
+    async def extent(self) -> tuple[Position, Position]:
+        return await self.real.extent()
+
     async def wait(self) -> Outcome:
         return await self.real.wait()
 

@@ -169,6 +169,11 @@ class Process(Protocol):
         nothing is dropped. May be called again from any position until `forget`. Raises SandboxGone."""
         ...
 
+    async def extent(self) -> tuple[Position, Position]:
+        """Where its output begins that is still kept, and where it ends so far: `output` can be asked from the first on, and the
+        bytes before the second are there already. Raises SandboxGone."""
+        ...
+
     async def wait(self) -> Outcome:
         """How it ended; at once if it has. Reading the output is not needed for it to end as long as the output is bounded by the
         runtime's spool. Lost, not an error, if the sandbox died under it."""

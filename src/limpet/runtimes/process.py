@@ -45,6 +45,9 @@ class SpooledProcess:
     def output(self, since: Position = START) -> AsyncIterator[Chunk]:
         return self._spool.read(since)
 
+    async def extent(self) -> tuple[Position, Position]:
+        return START, self._spool.end_so_far
+
     async def wait(self) -> Outcome:
         await self._ended.wait()
         assert self._outcome is not None

@@ -57,6 +57,11 @@ class Spool:
             await self._changed.wait()
         return waited
 
+    @property
+    def end_so_far(self) -> Position:
+        """How much of each stream there is. Nothing of it goes before all of it does."""
+        return Position(stdout=self._stored["stdout"].size, stderr=self._stored["stderr"].size)
+
     def end(self) -> None:
         """From now on readers stop when they have everything. What is appended later is still kept."""
         self._ended = True

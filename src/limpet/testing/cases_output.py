@@ -104,6 +104,15 @@ async def output_is_kept_while_nobody_reads(lab: Lab) -> None:
     same((len(of(chunks, "stdout")), of(chunks, "stderr")), (2_000_000, b"end\n"), "what is read afterwards")
 
 
+@case()
+async def the_extent_says_what_can_be_read_already(lab: Lab) -> None:
+    process = await lab.start("printf 12345")
+    await process.wait()
+    begin, end = await process.extent()
+    same((begin, end), (Position(), Position(stdout=5)), "from where to where its output is kept")
+    same(of(await read(process, Position(stdout=3)), "stdout"), b"45", "the last two bytes")
+
+
 @case(Offer.STREAMING)
 async def a_reader_that_does_not_ask_slows_the_command(lab: Lab) -> None:
     await lab.box.files.write("big", b"x" * 4_000_000)

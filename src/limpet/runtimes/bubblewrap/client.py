@@ -260,6 +260,15 @@ def connect(path: Path) -> Client:
     return Client(connected)
 
 
+def extent_of(values: Mapping[str, object]) -> tuple[Position, Position]:
+    """Where a process's output begins and ends, as the agent tells it; nothing at all where that cannot be."""
+    match values.get("kept"):
+        case [int(out), int(out_end), int(error), int(error_end)] if 0 <= out <= out_end and 0 <= error <= error_end:
+            return Position(stdout=out, stderr=error), Position(stdout=out_end, stderr=error_end)
+        case _:
+            return Position(), Position()
+
+
 def outcome_of(values: Mapping[str, object]) -> Outcome:
     """An outcome as the agent tells it. BadFrame for one that cannot be."""
     kind, code = values.get("outcome"), values.get("code")

@@ -15,7 +15,7 @@ from limpet.core.errors import (
     WorkingDirectoryMissing,
 )
 from limpet.core.ports import Files, Offer, SandboxRef
-from limpet.runtimes.bubblewrap.client import Client, Reply, outcome_of
+from limpet.runtimes.bubblewrap.client import Client, Reply, extent_of, outcome_of
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.settings import NAME
 from limpet.runtimes.refusals import refuse_impossible
@@ -61,6 +61,10 @@ class BubblewrapProcess:
         finally:
             chunks.close()
             self._client.close_reading(reading)
+
+    async def extent(self) -> tuple[Position, Position]:
+        reply = await self._client.request(wire.FIND, {"exec_id": self._exec_id})
+        return extent_of(reply.values)
 
     async def wait(self) -> Outcome:
         await self._ended.wait()

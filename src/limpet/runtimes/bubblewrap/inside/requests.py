@@ -148,8 +148,9 @@ class Requests:
     def _describe(self, connection: Connection, number: int, process: Process) -> None:
         outcome, code = process.outcome or (None, 0)
         connection.follows.add(process.number)
+        kept = [at for stored in process.streams.values() for at in (stored.start, stored.end)]
         described = {"process": process.number, "outcome": outcome, "code": code, "terminal": process.terminal}
-        connection.send(wire.REPLY, number, wire.encode(described))
+        connection.send(wire.REPLY, number, wire.encode({**described, "kept": kept}))
 
     def _refuse(self, connection: Connection, number: int, error: str, *, reason: str = "") -> None:
         connection.send(wire.REFUSED, number, wire.encode({"error": error, "reason": reason}))
