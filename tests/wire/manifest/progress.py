@@ -21,7 +21,6 @@ NOT_YET_PROVED: frozenset[str] = frozenset(
         "local-runtime-names-its-data-directory",
         "mnt-data-is-the-writable-workdir",
         "runtime-is-chosen-by-configuration",
-        "unbuilt-runtime-or-provider-is-refused-at-start",
     }
 )
 
