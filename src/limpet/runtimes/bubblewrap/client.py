@@ -23,17 +23,20 @@ from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.inside.process import ABORTED, EXITED, TIMED_OUT
 
 _RECEIVE = 1 << 18
-_EARLY = 10_000
+_NOTED = 10_000  # processes with notes
+_NOTES = 16  # of one process, and how long each may be
+_NOTE_LIMIT = 500
 _BROKEN = "It broke the protocol: {}."
 
 
 @dataclass(slots=True)
 class Reply:
-    """What came back for one request: values, or the refusal's values."""
+    """What came back for one request: values, or the refusal's values. `heard` is called with it before any later frame is looked at."""
 
     values: Mapping[str, object] = field(default_factory=dict)
     refused: bool = False
     arrived: anyio.Event = field(default_factory=anyio.Event)
+    heard: Callable[["Reply"], None] | None = None
 
 
 @dataclass(slots=True)
@@ -58,9 +61,8 @@ class Client:
         self._replies: dict[int, Reply] = {}
         self._readings: dict[int, Reading] = {}
         self._endings: dict[int, Callable[[Outcome], None]] = {}
-        # Ends that came in one breath with the answer to `start`, before anybody could ask for them.
-        self._early: dict[int, Outcome] = {}
         self._closed = False
+        self.notes: dict[int, list[str]] = {}  # by process, of those that ran into bounds
         self.gone: str | None = None
 
     async def run(self, tasks: TaskGroup) -> bool:
@@ -101,10 +103,17 @@ class Client:
     def raise_gone(self) -> NoReturn:
         raise SandboxGone(self.gone or "Its agent does not answer any more.")
 
-    async def request(self, kind: int, values: Mapping[str, object], *, payload: bytes | None = None) -> Reply:
-        """Ask, and wait for the answer. Raises SandboxGone."""
+    async def request(
+        self,
+        kind: int,
+        values: Mapping[str, object],
+        *,
+        payload: bytes | None = None,
+        heard: Callable[[Reply], None] | None = None,
+    ) -> Reply:
+        """Ask, and wait for the answer. What `heard` takes from it, it takes before the next frame comes. Raises SandboxGone."""
         number = self._number()
-        reply = self._replies[number] = Reply()
+        reply = self._replies[number] = Reply(heard=heard)
         try:
             self.post(kind, number, wire.encode(dict(values)) if payload is None else payload)
             await reply.arrived.wait()
@@ -170,11 +179,15 @@ class Client:
                 if (reading := self._readings.pop(number, None)) is not None:
                     reading.chunks.send_nowait(None)
             case wire.ENDED:
-                self._take_ending(number, outcome_of(wire.decode(payload)))
+                ended = wire.decode(payload)
+                self.keep_notes(number, ended)
+                self._take_ending(number, outcome_of(ended))
             case wire.REPLY | wire.REFUSED:
                 if (reply := self._replies.get(number)) is not None:
                     reply.values = {"": None, **wire.decode(payload)}
                     reply.refused = kind == wire.REFUSED
+                    if reply.heard is not None:
+                        reply.heard(reply)
                     reply.arrived.set()
             case _:
                 raise wire.BadFrame(f"a frame of kind {kind}")
@@ -197,16 +210,18 @@ class Client:
     def _take_ending(self, process: int, outcome: Outcome) -> None:
         if (tell := self._endings.pop(process, None)) is not None:
             tell(outcome)
-        elif len(self._early) < _EARLY:
-            self._early[process] = outcome
-        else:
-            raise wire.BadFrame("too many ends of unknown commands")
+        # Else whoever started it was cancelled before he heard of it.
+
+    def keep_notes(self, process: int, values: Mapping[str, object]) -> None:
+        """What an answer says about bounds that this process ran into, until it is forgotten."""
+        match values.get("notes"):
+            case [*notes] if notes and len(self.notes) < _NOTED:
+                self.notes[process] = [str(note)[:_NOTE_LIMIT] for note in notes[:_NOTES]]
 
     def follow(self, process: int, tell: Callable[[Outcome], None]) -> None:
-        """Call `tell` once when that process ends, or with Lost when the connection does."""
-        if (early := self._early.pop(process, None)) is not None:
-            tell(early)
-        elif self.gone is not None:
+        """Call `tell` once when that process ends, or with Lost when the connection does. Its end comes after the answer that names
+        it, so this is called while that answer is heard."""
+        if self.gone is not None:
             tell(Lost(self.gone))
         else:
             self._endings[process] = tell

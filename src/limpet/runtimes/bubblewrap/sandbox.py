@@ -1,6 +1,6 @@
 """A box and its commands, as the ports want them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import NoReturn
 
 import anyio
@@ -71,6 +71,9 @@ class BubblewrapProcess:
         assert self._outcome is not None
         return self._outcome
 
+    def notes(self) -> Sequence[str]:
+        return tuple(self._client.notes.get(self._number, ()))
+
     async def write(self, data: bytes) -> None:
         for at in range(0, len(data), _STDIN_PIECE):
             payload = wire.NUMBER.pack(self._number) + data[at : at + _STDIN_PIECE]
@@ -91,6 +94,7 @@ class BubblewrapProcess:
 
     async def forget(self) -> None:
         await self._ask(wire.FORGET)
+        self._client.notes.pop(self._number, None)
 
     async def _ask(self, kind: int, **values: int) -> Reply:
         return await self._client.request(kind, {"process": self._number, **values})
@@ -140,25 +144,31 @@ class BubblewrapSandbox:
             )
         asked = wire.encode({"exec_id": exec_id, **_asked(command)})
         payload = wire.NUMBER.pack(len(asked)) + asked + stdin
-        reply = await self._client.request(wire.START, {}, payload=payload)
+        met: list[BubblewrapProcess] = []
+        reply = await self._client.request(wire.START, {}, payload=payload, heard=self._meeting(exec_id, met))
         if reply.refused:
             _raise_refusal(reply, command)
-        return self._process(exec_id, reply)
+        return met[0]
 
     async def find(self, exec_id: str) -> BubblewrapProcess | None:
         self._require_open()
-        reply = await self._client.request(wire.FIND, {"exec_id": exec_id})
-        return None if reply.refused else self._process(exec_id, reply)
+        met: list[BubblewrapProcess] = []
+        await self._client.request(wire.FIND, {"exec_id": exec_id}, heard=self._meeting(exec_id, met))
+        return met[0] if met else None
+
+    def _meeting(self, exec_id: str, met: list[BubblewrapProcess]) -> Callable[[Reply], None]:
+        """Makes the handle in the moment in which the answer comes: the process's end may lie right behind it."""
+        return lambda reply: None if reply.refused else met.append(self._process(exec_id, reply))
 
     def _process(self, exec_id: str, reply: Reply) -> BubblewrapProcess:
         number = reply.values.get("process")
         if not isinstance(number, int):
-            self._client.close("It broke the protocol: a process without a number.")
-            self._client.raise_gone()
+            raise wire.BadFrame("a process without a number")
         if number in self._processes:
             return self._processes[number]
         process = BubblewrapProcess(exec_id, self._client, number)
         if reply.values.get("outcome") is not None:
+            self._client.keep_notes(number, reply.values)
             process.end(outcome_of(reply.values))
             return process
         self._processes[number] = process

@@ -1,0 +1,65 @@
+"""Frames that arrive in one breath are taken in their order, whoever waits for them."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from limpet.core.command import Command, Exited, Script
+from limpet.core.ports import SandboxRef
+from limpet.runtimes.bubblewrap.client import Client
+from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
+from limpet.runtimes.memory import MemoryRuntime
+from tests.runtimes.bubblewrap.boxes import box_of
+
+pytestmark = pytest.mark.anyio
+
+_RUNS = {"process": 1, "outcome": None, "code": 0, "terminal": False}
+_ENDED = wire.frame(wire.ENDED, 1, wire.encode({"outcome": "exited", "code": 3}))
+
+
+@asynccontextmanager
+async def _a_box_played_here() -> AsyncIterator[tuple[BubblewrapSandbox, socket.socket]]:
+    """A sandbox whose agent is the other end of the socket."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    client = Client(ours)
+    async with MemoryRuntime() as memory, box_of(memory) as other, anyio.create_task_group() as tasks:
+        tasks.start_soon(client.run, tasks)
+        ref = SandboxRef(runtime="bubblewrap", name="played", boot_id="b")
+        yield BubblewrapSandbox(ref, client, other.files, memory.offers, ending=_nothing, leaving=_nothing), theirs
+        client.close()
+        theirs.close()
+
+
+async def _nothing() -> None:
+    """There is no box to end."""
+
+
+async def _asked(theirs: socket.socket, received: bytearray) -> int:
+    """The number of the next request."""
+    while (found := wire.take_frame(received, 1 << 20)) is None:
+        await anyio.wait_readable(theirs)
+        received += theirs.recv(65536)
+    return found[1]
+
+
+async def test_a_second_start_whose_answer_comes_with_the_end_hears_of_the_end() -> None:
+    received = bytearray()
+    command = Command(what=Script("true"))
+    with anyio.fail_after(5):
+        async with _a_box_played_here() as (box, theirs), anyio.create_task_group() as tasks:
+
+            async def start() -> None:
+                process = await box.start(command, "same")
+                assert await process.wait() == Exited(3)
+
+            tasks.start_soon(start)
+            tasks.start_soon(start)
+            first, second = await _asked(theirs, received), await _asked(theirs, received)
+            theirs.send(wire.frame(wire.REPLY, first, wire.encode(_RUNS)))
+            theirs.send(wire.frame(wire.REPLY, second, wire.encode(_RUNS)) + _ENDED)
