@@ -13,6 +13,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from limpet.core.errors import UpstreamRefused
 from limpet.upstreams import shell_function
+from limpet.upstreams.refusals import refuse_hosted_tools
 from limpet.upstreams.upstream import Turn
 
 # Responses options that mean the same everywhere, under the library's names.
@@ -28,7 +29,8 @@ SERVICE_TIERS = frozenset({"auto", "default", "flex", "priority"})
 
 def request_parameters(turn: Turn, *, provider: str) -> ModelRequestParameters:
     """Tools and form of the answer. Raises UpstreamRefused (400) for a tool that is neither the shell nor a function."""
-    tools = [_function(tool, provider) for tool in turn.tools]
+    refuse_hosted_tools(turn, provider=provider)
+    tools = [_function(tool) for tool in turn.tools]
     if turn.shell is not None:
         shell_function.refuse_taken_name(turn, provider=provider)
         shell = ToolDefinition(
@@ -87,15 +89,7 @@ def _thinking(effort: object, provider: str) -> ThinkingLevel:
     return cast(ThinkingLevel, effort)
 
 
-def _function(tool: Mapping[str, Any], provider: str) -> ToolDefinition:
-    if tool.get("type") != "function":
-        raise UpstreamRefused(
-            provider,
-            400,
-            f"the tool {tool.get('type')!r} is not available with it. Available are the shell and functions.",
-            code="unsupported_tool",
-            param="tools",
-        )
+def _function(tool: Mapping[str, Any]) -> ToolDefinition:
     return ToolDefinition(
         name=tool["name"],
         description=tool.get("description"),

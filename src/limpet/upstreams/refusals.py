@@ -1,4 +1,6 @@
-"""A provider's error answer as UpstreamRefused: its message, code and parameter, and never the key. Pure."""
+"""A provider's refusals as UpstreamRefused: its error answers, with their message, code and parameter and never the key, and what
+no provider of its kind takes. Pure.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +9,7 @@ import msgspec
 
 from limpet.core.errors import UpstreamRefused
 from limpet.core.secret import HIDDEN, Secret
+from limpet.upstreams.upstream import Turn
 
 SHOWN_CHARACTERS = 500
 # Local servers take words such as "ollama" for a key; removing those would eat ordinary text.
@@ -48,6 +51,19 @@ def refusal(provider: str, status: int, body: bytes, key: Secret | None) -> Upst
         code=hide_key(str(code), key) if code is not None else None,
         param=hide_key(param, key) if isinstance(param, str) else None,
     )
+
+
+def refuse_hosted_tools(turn: Turn, *, provider: str) -> None:
+    """Raises UpstreamRefused (400) for the first tool that is neither the shell nor a function: nobody here can run it."""
+    for tool in turn.tools:
+        if tool.get("type") != "function":
+            raise UpstreamRefused(
+                provider,
+                400,
+                f"the tool {tool.get('type')!r} is not available with it. Available are the shell and functions.",
+                code="unsupported_tool",
+                param="tools",
+            )
 
 
 def _error_object(body: bytes) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from limpet.core.ids import CALL, new_id
 from limpet.upstreams.items import Message, usage
+from limpet.upstreams.refusals import refuse_hosted_tools
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellArguments, Turn, TurnEnded, TurnEvent
 
 LANGUAGES = frozenset({"sh", "bash", "shell"})
@@ -57,7 +58,8 @@ class ScriptUpstream:
         return None
 
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
-        """The next block as a call, or the closing text once each has an output. Never raises."""
+        """The next block as a call, or the closing text once each has an output. Raises UpstreamRefused for a tool of a provider's own."""
+        refuse_hosted_tools(turn, provider=self.name)
         message, later = _split(turn.input)
         blocks = shell_blocks(_text_of(message))
         answered = sum(item.get("type") == "shell_call_output" for item in later)
