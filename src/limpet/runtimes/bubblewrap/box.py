@@ -106,7 +106,17 @@ async def _launch(plan: Plan, started: Started, kept: ExitStack) -> int:
         if not isinstance(plan.spec.lifetime, TimeToLive):
             lifeline, started.lifeline = os.pipe()
             handed.callback(os.close, lifeline)
-        ends = {"listener": listener, "spool": spool, "lifeline": lifeline}
+        counters = plan.groups.counters(plan.place.group) if plan.groups else {}
+        for counter in counters.values():
+            handed.callback(os.close, counter)
+        ends = {
+            "listener": listener,
+            "spool": spool,
+            "lifeline": lifeline,
+            "memory": None,
+            "processes": None,
+            **counters,
+        }
         source = _memory("agent", payload(_config(plan, started.agent.boot_id), ends))
         handed.callback(os.close, source)
         rules = _memory("seccomp", seccomp.program())
@@ -143,11 +153,13 @@ def _launcher(plan: Plan) -> list[str]:
 
 def _config(plan: Plan, boot_id: str) -> dict[str, object]:
     lifetime = plan.spec.lifetime
+    bounds = plan.settings.limits(plan.spec.limits)
     return {
         "boot_id": boot_id,
         "ttl": lifetime.seconds if isinstance(lifetime, TimeToLive) else None,
         "env": {**ENVIRONMENT, **plan.spec.env},
-        "limits": limits.of_each_process(plan.settings.limits(plan.spec.limits), whole_box=plan.groups is not None),
+        "limits": limits.of_each_process(bounds, whole_box=plan.groups is not None),
+        "sizes": {"memory_mb": (bounds.memory or 0) >> 20, "processes": bounds.processes},
     }
 
 

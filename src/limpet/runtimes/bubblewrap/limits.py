@@ -38,6 +38,16 @@ class Groups:
                 (self.parents[controller] / group / name).write_text(value)
         return self.directories(group)
 
+    def counters(self, group: str) -> dict[str, int]:
+        """Descriptors of a group's counters, for reading: `memory` of what the kernel killed in it, `processes` of what lives
+        there. The caller closes them."""
+        killed = "memory.oom_control" if self.version == 1 else "memory.events"
+        found = {}
+        for name, controller, file in (("memory", "memory", killed), ("processes", "pids", "pids.current")):
+            with suppress(OSError):
+                found[name] = os.open(self.parents[controller] / group / file, os.O_RDONLY | os.O_CLOEXEC)
+        return found
+
     def members(self, group: str) -> set[int]:
         """The processes in it, by pid."""
         found: set[int] = set()

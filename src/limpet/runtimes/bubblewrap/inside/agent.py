@@ -14,6 +14,7 @@ import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
 from limpet.runtimes.bubblewrap.inside import tree, wire
+from limpet.runtimes.bubblewrap.inside.bounds import Bounds
 from limpet.runtimes.bubblewrap.inside.connection import Connection
 from limpet.runtimes.bubblewrap.inside.process import Process
 from limpet.runtimes.bubblewrap.inside.requests import Requests
@@ -25,7 +26,15 @@ _STARVES_FIRST = b"500"
 class Agent:
     """The loop: whatever happens on a descriptor, then whatever is due."""
 
-    def __init__(self, config: dict[str, object], listener: _socket.socket, spool: Spool, lifeline: int | None) -> None:
+    def __init__(
+        self,
+        config: dict[str, object],
+        listener: _socket.socket,
+        *,
+        spool: Spool,
+        bounds: Bounds,
+        lifeline: int | None,
+    ) -> None:
         ttl = config["ttl"]
         self._ttl = ttl if isinstance(ttl, (int, float)) else None
         self._listener = listener
@@ -35,7 +44,7 @@ class Agent:
         self._masks: dict[int, int] = {}
         self._connections: dict[int, Connection] = {}
         self._by_pid: dict[int, Process] = {}
-        self._requests = Requests(config, spool, self._release)
+        self._requests = Requests(config, spool, bounds, self._release)
         self._spoken = time.monotonic()
 
     def run(self) -> None:
@@ -189,10 +198,18 @@ def _empty(descriptor: int) -> None:
         return
 
 
-def main(config: dict[str, object], *, listener: int, spool: int, lifeline: int | None) -> None:
+def main(
+    config: dict[str, object],
+    *,
+    listener: int,
+    spool: int,
+    lifeline: int | None,
+    memory: int | None,
+    processes: int | None,
+) -> None:
     """Be process 1 of the box. Returns when it shall end; everything in it dies with this process."""
     tree.hide_self()
-    kept = {listener, spool} | ({lifeline} if lifeline is not None else set())
+    kept = {end for end in (listener, spool, lifeline, memory, processes) if end is not None}
     for name in os.listdir("/proc/self/fd"):
         descriptor = int(name)
         if descriptor > 2 and descriptor not in kept:
@@ -204,7 +221,9 @@ def main(config: dict[str, object], *, listener: int, spool: int, lifeline: int 
         os.set_inheritable(descriptor, False)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    agent = Agent(config, _socket.socket(fileno=listener), Spool(spool), lifeline)
+    sizes: dict[str, int] = config["sizes"]  # type: ignore[assignment]  # written by the same version on the host
+    bounds = Bounds(sizes, memory=memory, processes=processes)
+    agent = Agent(config, _socket.socket(fileno=listener), spool=Spool(spool), bounds=bounds, lifeline=lifeline)
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)

@@ -49,6 +49,9 @@ class Process:
         self.deadline: float | None = None
         self.outcome: tuple[str, int] | None = None
         self.forgotten = False
+        self.began = began() - 1  # no later than anything that it starts
+        self.notes: list[str] = []  # what of the box's bounds it ran into
+        self.before_killing: Callable[[Process], None] | None = None
         # reader -> stream -> offset of the next byte for it; the connections' readers keep it.
         self.positions: dict[object, dict[int, int]] = {}
         self._input: list[bytes] = []
@@ -112,6 +115,11 @@ class Process:
             if left == 0 and descriptor in self.outputs and self._status is not None:
                 self.take_output(descriptor)
 
+    @property
+    def printed(self) -> int:
+        """All bytes of its output so far."""
+        return sum(stored.end for stored in self.streams.values())
+
     # Input
 
     def add_input(self, data: bytes) -> None:
@@ -164,6 +172,8 @@ class Process:
         """Kill it and all below it; does nothing once its shell has ended, since what is left then was left on purpose."""
         if self._status is None and self.outcome is None and not self._doomed:
             self.deadline = None
+            if self.before_killing is not None:
+                self.before_killing(self)
             self._doomed = tree.kill_tree(self.pid)
             # Nothing found: its shell has ended by itself a moment ago and was not waited for yet.
             self._intent = intent if self._doomed else EXITED
@@ -218,6 +228,11 @@ class Process:
         self.forgotten = True
         for stored in self.streams.values():
             stored.clear()
+
+
+def began() -> int:
+    """Now, as the kernel counts the starts of processes: in ticks since the machine started."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def _code(status: int) -> int:

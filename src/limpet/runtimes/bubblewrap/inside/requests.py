@@ -7,6 +7,7 @@ import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
 from limpet.runtimes.bubblewrap.inside import launch, wire
+from limpet.runtimes.bubblewrap.inside.bounds import Bounds
 from limpet.runtimes.bubblewrap.inside.connection import Connection, Reader
 from limpet.runtimes.bubblewrap.inside.process import ABORTED, Process
 from limpet.runtimes.bubblewrap.inside.spool import Spool
@@ -17,12 +18,13 @@ WORKING_DIRECTORY = "/mnt/data"
 class Requests:
     """The box's commands by number and by exec id, and an answer to each frame."""
 
-    def __init__(self, config: dict[str, object], spool: Spool, release: Callable[[int], None]) -> None:
+    def __init__(self, config: dict[str, object], spool: Spool, bounds: Bounds, release: Callable[[int], None]) -> None:
         self.ended = False
         self._boot_id = config["boot_id"]
         self._env: dict[str, str] = config["env"]  # type: ignore[assignment]  # written by the same version on the host
         self._limits: dict[str, int] = config["limits"]  # type: ignore[assignment]  # likewise
         self._spool = spool
+        self._bounds = bounds
         self._release = release
         self._processes: dict[int, Process] = {}
         self._numbers: dict[str, int] = {}
@@ -38,6 +40,10 @@ class Requests:
 
     def running(self) -> list[Process]:
         return [process for process in self._processes.values() if process.runs]
+
+    def _shells(self) -> set[int]:
+        """The processes whose trees are commands that run."""
+        return {process.pid for process in self.running()}
 
     def answer(self, connection: Connection, kind: int, number: int, payload: bytes) -> Process | None:
         """Do what the frame asks. Returns the process that it started, if it did. BadFrame for what cannot be asked."""
@@ -66,6 +72,11 @@ class Requests:
                 self._describe(connection, number, self._processes[found])
         elif kind == wire.TOUCH:
             connection.send(wire.REPLY, number, wire.encode({}))
+        elif kind == wire.STOP_WRITERS:
+            killed = self._bounds.stop_writers(
+                str(asked["reason"]), self.running(), self._shells(), every=bool(asked["every"])
+            )
+            connection.send(wire.REPLY, number, wire.encode({"killed": killed}))
         elif kind == wire.END:
             self.end()
         else:
@@ -120,6 +131,8 @@ class Requests:
         return process
 
     def _launch(self, asked: dict[str, object], exec_id: str, cwd: str, stdin: bytes) -> Process:
+        if self._bounds.is_short_of_processes():
+            self._bounds.make_room(self._shells())
         env = {**self._env, "PWD": cwd, **asked["env"]}  # type: ignore[dict-item]  # of the host's own making
         argv: list[str] = asked["argv"]  # type: ignore[assignment]  # likewise
         terminal = asked["terminal"]
@@ -134,6 +147,8 @@ class Requests:
             self._next, exec_id, started, self._spool, terminal=terminal is not None, release=self._release
         )
         self._next += 1
+        process.before_killing = self._bounds.say_if_short
+        self._bounds.begins(process, self.running())
         self._processes[process.number] = process
         self._numbers[exec_id] = process.number
         timeout = asked["timeout"]
@@ -150,17 +165,19 @@ class Requests:
         connection.follows.add(process.number)
         kept = [at for stored in process.streams.values() for at in (stored.start, stored.end)]
         described = {"process": process.number, "outcome": outcome, "code": code, "terminal": process.terminal}
-        connection.send(wire.REPLY, number, wire.encode({**described, "kept": kept}))
+        connection.send(wire.REPLY, number, wire.encode({**described, "kept": kept, "notes": process.notes}))
 
     def _refuse(self, connection: Connection, number: int, error: str, *, reason: str = "") -> None:
         connection.send(wire.REFUSED, number, wire.encode({"error": error, "reason": reason}))
 
     def report_end(self, process: Process, connections: list[Connection]) -> None:
+        self._bounds.ends(process, self.running())
         outcome, code = process.outcome or (None, 0)
+        ended = wire.encode({"outcome": outcome, "code": code, "notes": process.notes})
         for connection in connections:
             if process.number in connection.follows:
                 connection.follows.discard(process.number)
-                connection.send(wire.ENDED, process.number, wire.encode({"outcome": outcome, "code": code}))
+                connection.send(wire.ENDED, process.number, ended)
 
     def _forget(self, process: Process) -> None:
         if process.runs:

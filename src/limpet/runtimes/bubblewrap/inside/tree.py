@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
 SIGKILL = 9
 SIGSTOP = 19
@@ -39,8 +40,8 @@ def _status(pid: int) -> tuple[int, str, str] | None:
     return int(fields[1]), fields[0], fields[19]
 
 
-def _below(root: int) -> dict[int, str]:
-    """Everything below `root` and itself, with its start time; what is already dead is left out."""
+def _living() -> tuple[dict[int, list[int]], dict[int, str]]:
+    """Children by parent, the dead ones too, and the start times of those that live."""
     children: dict[int, list[int]] = {}
     started: dict[int, str] = {}
     for name in os.listdir("/proc"):
@@ -48,18 +49,54 @@ def _below(root: int) -> dict[int, str]:
             children.setdefault(found[0], []).append(int(name))
             if found[1] not in "ZX":
                 started[int(name)] = found[2]
-    tree = [root]
+    return children, started
+
+
+def below(*roots: int) -> dict[int, str]:
+    """Everything below these and themselves, with its start time; what is already dead is left out."""
+    children, started = _living()
+    tree = list(roots)
     for pid in tree:
         tree.extend(children.get(pid, ()))
     return {pid: started[pid] for pid in tree if pid in started}
 
 
+def survivors(spared: set[int]) -> dict[int, str]:
+    """What this process has below it beside the trees of `spared`, with its start time: commands left it running."""
+    children, started = _living()
+    tree = [pid for pid in children.get(os.getpid(), ()) if pid not in spared]
+    for pid in tree:
+        tree.extend(children.get(pid, ()))
+    return {pid: started[pid] for pid in tree if pid in started}
+
+
+def written(pid: int) -> tuple[int, int]:
+    """Bytes that it wrote so far, it and its children that have ended: to disks, less what it took back; and to anything at all.
+    Nothing for a process that is gone; as much as can be for one that does not let itself be looked at."""
+    found: dict[bytes, int] = {}
+    try:
+        with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
+            for line in file.read(4096).splitlines():
+                name, _, amount = line.partition(b": ")
+                found[name] = int(amount)
+    except PermissionError:
+        return time.monotonic_ns(), 0
+    except OSError:
+        return 0, 0
+    return found[b"write_bytes"] - found[b"cancelled_write_bytes"], found[b"wchar"]
+
+
 def kill_tree(root: int) -> dict[int, str]:
     """Kill `root`, a child that was not waited for yet, and all below it. Returns pids and start times of what is dying."""
+    return kill_all(lambda: below(root))
+
+
+def kill_all(find: Callable[[], dict[int, str]]) -> dict[int, str]:
+    """Kill what `find` finds (pids and start times), asked again until it finds nothing new. Returns all that is dying."""
     doomed: dict[int, str] = {}
     quiet = 0
     for _ in range(_ROUNDS):
-        found = _below(root)
+        found = find()
         new = [pid for pid in found if doomed.get(pid) != found[pid]]
         for pid in new:
             send(pid, SIGSTOP)

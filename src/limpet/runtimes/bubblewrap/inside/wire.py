@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 1
+VERSION = 2
 
 # From the host. All but GRANT and UNREAD are answered by a REPLY or a REFUSED of the same id.
 HELLO = 1  # {version}
@@ -25,13 +25,14 @@ ABORT = 11  # {process}
 FORGET = 12  # {process}
 TOUCH = 13  # {}
 END = 14  # {}; the box ends, nothing answers
+STOP_WRITERS = 15  # {reason, every}; answered with {killed}, None where it should be asked again in a tenth of a second
 
 # From the agent.
 REPLY = 32
 REFUSED = 33  # {error, ...}
 DATA = 34  # id: reader; stream (1 byte), offset (8 bytes), output
 READ_END = 35  # id: reader; the process has ended and all was sent
-ENDED = 36  # id: process; {outcome, code}
+ENDED = 36  # id: process; {outcome, code, notes}
 
 HEADER = struct.Struct("!BII")
 CHUNK = struct.Struct("!BQ")

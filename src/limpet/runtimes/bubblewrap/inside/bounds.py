@@ -1,0 +1,186 @@
+"""What the box's bounds mean for its commands: which command ran into one, and what goes first where there is no room.
+
+What goes first is what was begun last: of commands the newest, of processes that commands left running those of the newest.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from limpet.runtimes.bubblewrap.inside import tree
+from limpet.runtimes.bubblewrap.inside.process import EXITED, Process
+
+KILLED_BY = 9
+_WRITES = 1 << 16  # bytes between two looks from which on something counts as writing
+_FRESH = 5.0  # seconds for which a look at what was written can be compared with
+_REAPED_WITHIN = 1.0
+_ROOM = 8  # processes that a new command may need
+_OUR_OWN = 2  # bubblewrap's process and the agent
+_TURNS = 8
+_REMEMBERED = 200  # commands whose beginnings are known
+
+
+class Bounds:
+    """`memory` and `processes` are descriptors of the box's counters of killed and of living processes, where it has any."""
+
+    def __init__(self, sizes: dict[str, int], *, memory: int | None, processes: int | None) -> None:
+        self._sizes = sizes
+        self._memory = memory
+        self._processes = processes
+        self._kills = self._memory_kills()
+        self._unsaid: list[str] = []
+        self._written: dict[tuple[str, int], tuple[int, int]] = {}
+        self._looked: float | None = None
+        self._begun: list[int] = []  # when commands began, the newest last
+
+    def tell(self, sentence: str, running: list[Process]) -> None:
+        """To every command that runs, or else to the next one."""
+        for process in running:
+            if sentence not in process.notes:
+                process.notes.append(sentence)
+        if not running and sentence not in self._unsaid:
+            self._unsaid.append(sentence)
+
+    # Memory: the kernel chooses and kills, here it is only noticed.
+
+    def begins(self, process: Process, others: list[Process]) -> None:
+        """Before anybody hears of a new command."""
+        self.look(others)
+        self._begun = [*self._begun[-_REMEMBERED:], process.began]
+        process.notes += self._unsaid
+        self._unsaid = []
+
+    def ends(self, process: Process, others: list[Process]) -> None:
+        """Before anybody hears how it ended; `others` still run."""
+        self.look([process, *others])
+        if self._memory_note in process.notes and process.outcome == (EXITED, 128 + KILLED_BY):
+            process.notes.remove(self._memory_note)
+            process.notes.append(f"killed: the box's memory limit of {self._sizes['memory_mb']} MiB was reached.")
+
+    def look(self, running: list[Process]) -> None:
+        """Tell of processes that the kernel killed since the last look."""
+        kills = self._memory_kills()
+        if kills > self._kills:
+            self._kills = kills
+            self.tell(self._memory_note, running)
+
+    @property
+    def _memory_note(self) -> str:
+        size = self._sizes.get("memory_mb")
+        return f"the box's memory limit of {size} MiB was reached, and a process of the box was killed."
+
+    def _memory_kills(self) -> int:
+        if self._memory is not None:
+            for line in os.pread(self._memory, 4096, 0).split(b"\n"):
+                if line.startswith(b"oom_kill "):
+                    return int(line[9:])
+        return 0
+
+    # Processes
+
+    def is_short_of_processes(self) -> bool:
+        most = self._sizes.get("processes")
+        if most is None:
+            return False
+        if self._processes is not None:
+            living = int(os.pread(self._processes, 32, 0)) - _OUR_OWN
+        else:
+            living = sum(name.isdigit() for name in os.listdir("/proc")) - 1
+        return most - living < min(_ROOM, most // 4)
+
+    def make_room(self, spared: set[int]) -> None:
+        """Where processes are short, kill what commands left running: first what the newest one left, then that of the one
+        before it, and so on."""
+        killed = 0
+        for turn in range(_TURNS):
+            if not self.is_short_of_processes() or not (found := tree.survivors(spared)):
+                break
+            newest = max(map(int, found.values()))
+            # In the last turn all of them: something may be replacing what was killed.
+            since = max((at for at in self._begun if at <= newest), default=0) if turn < _TURNS - 1 else 0
+            killed += self._kill_survivors(spared, since)
+        if killed:
+            self._unsaid.append(
+                f"the box's process limit of {self._sizes['processes']} was reached: {killed} processes that earlier"
+                " commands had left running were killed."
+            )
+
+    def _kill_survivors(self, spared: set[int], since: int) -> int:
+        doomed = tree.kill_all(lambda: {pid: at for pid, at in tree.survivors(spared).items() if int(at) >= since})
+        until = time.monotonic() + _REAPED_WITHIN
+        left = set(doomed)
+        while left and time.monotonic() < until:
+            left = {pid for pid in left if not _is_reaped(pid)}
+            time.sleep(0.001)
+        return len(doomed)
+
+    def say_if_short(self, process: Process) -> None:
+        """Before a command is killed: whether there were no more processes to be had."""
+        if self.is_short_of_processes():
+            self.tell(f"the box's process limit of {self._sizes['processes']} was reached.", [process])
+
+    # Disk: the host measures, and says when something that writes has to go.
+
+    def stop_writers(self, reason: str, running: list[Process], spared: set[int], *, every: bool) -> int | None:
+        """Kill the newest writer (or every one): a command with all below it, or a process that one left running. None where it
+        is too early to say who writes: then the host asks again, a tenth of a second later."""
+        commands = {process.number: process for process in running}
+        survivors = tree.survivors(spared)
+        before, looked, now = self._written, self._looked, time.monotonic()
+        self._written = {("command", number): _of_command(process) for number, process in commands.items()}
+        self._written.update({("survivor", pid): tree.written(pid) for pid in survivors})
+        self._looked = now
+        if looked is None or now - looked > _FRESH:
+            return None
+        killed = 0
+        for kind, key in self._newest_first(self._grown(before), commands, survivors):
+            if kind == "command":
+                self.tell(f"killed: {reason}.", [commands[key]])
+                commands[key].kill(EXITED)
+            else:
+                tree.kill_tree(key)
+                self.tell(f"{reason}: a process that an earlier command had left running was killed.", running)
+            killed += 1
+            if not every:
+                break
+        return killed
+
+    def _grown(self, before: dict[tuple[str, int], tuple[int, int]]) -> list[tuple[str, int]]:
+        """Who wrote since the look before: to the disk, or, where nobody did, to anything (the kernel does not count what goes
+        to a file system in memory, nor by whom files were filled that were mapped)."""
+        for measure in (0, 1):
+            found = [
+                key
+                for key, amounts in self._written.items()
+                if amounts[measure] - before.get(key, (0, 0))[measure] >= _WRITES
+            ]
+            if found:
+                return found
+        return []
+
+    def _newest_first(
+        self, grown: list[tuple[str, int]], commands: dict[int, Process], survivors: dict[int, str]
+    ) -> list[tuple[str, int]]:
+        def began(key: tuple[str, int]) -> int:
+            return commands[key[1]].began if key[0] == "command" else int(survivors[key[1]])
+
+        return sorted(grown, key=began, reverse=True)
+
+
+def _of_command(process: Process) -> tuple[int, int]:
+    """What it and all below it wrote so far: to disks, its output included, and to anything."""
+    disk, anything = process.printed, 0
+    for pid in tree.below(process.pid):
+        amounts = tree.written(pid)
+        disk += amounts[0]
+        anything += amounts[1]
+    return disk, anything
+
+
+def _is_reaped(pid: int) -> bool:
+    """Wait for it if it has died: its parent may have died before it and left it to this process."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return not os.path.exists(f"/proc/{pid}")
