@@ -123,6 +123,17 @@ def run_command(
     raise typer.Exit(run(command, runtime=runtime, timeout=timeout, unsafe_local=unsafe_local))
 
 
+@app.command("shell")
+def shell_command(
+    runtime: Annotated[str, typer.Option(help="bubblewrap or local.")] = "bubblewrap",
+    unsafe_local: UnsafeLocal = False,
+) -> None:
+    """Open an interactive shell in a fresh box. Exits with its code."""
+    from limpet.cli.shell import shell
+
+    raise typer.Exit(shell(runtime=runtime, unsafe_local=unsafe_local))
+
+
 @app.command("check")
 def check_command(
     runtimes: Annotated[list[str] | None, typer.Argument(help="Which runtimes; all by default.")] = None,

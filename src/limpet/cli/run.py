@@ -25,13 +25,16 @@ def run(command: Sequence[str], *, runtime: str, timeout: float | None, unsafe_l
     One word is a script for the box's shell, several are a program and its arguments. Its standard input is empty. Raises
     LimpetError where no box can be had.
     """
+    refuse_unmeant("limpet run", runtime, unsafe_local=unsafe_local)
+    return anyio.run(_run, command, runtime, timeout)
+
+
+def refuse_unmeant(command: str, runtime: str, *, unsafe_local: bool) -> None:
+    """ConfigInvalid for the runtime that isolates nothing, unless it was asked for in so many words."""
     if runtime == "local" and not unsafe_local:
         raise ConfigInvalid(
-            "limpet run",
-            "--runtime",
-            "local runs on this host with nothing around it; add --unsafe-local if you mean it",
+            command, "--runtime", "local runs on this host with nothing around it; add --unsafe-local if you mean it"
         )
-    return anyio.run(_run, command, runtime, timeout)
 
 
 async def _run(command: Sequence[str], runtime: str, timeout: float | None) -> int:
@@ -43,12 +46,12 @@ async def _run(command: Sequence[str], runtime: str, timeout: float | None) -> i
         result = await box.run(
             _program(command, opened.offers),
             timeout=timeout,
-            on_stdout=_writer(sys.stdout.buffer, reader_left),
-            on_stderr=_writer(sys.stderr.buffer, reader_left),
+            on_stdout=writer(sys.stdout.buffer, reader_left),
+            on_stderr=writer(sys.stderr.buffer, reader_left),
             abort=reader_left,
             keep_output=False,
         )
-    return _code(result)
+    return code_of(result)
 
 
 def _program(command: Sequence[str], offers: frozenset[Offer]) -> str | Sequence[str]:
@@ -57,7 +60,9 @@ def _program(command: Sequence[str], offers: frozenset[Offer]) -> str | Sequence
     return command if Offer.ARGV in offers else shlex.join(command)
 
 
-def _writer(stream: BinaryIO, reader_left: anyio.Event) -> OnOutput:
+def writer(stream: BinaryIO, reader_left: anyio.Event) -> OnOutput:
+    """Passes output on to `stream`; sets the event when nobody reads there any more."""
+
     async def write(data: bytes) -> None:
         try:
             stream.write(data)
@@ -69,7 +74,8 @@ def _writer(stream: BinaryIO, reader_left: anyio.Event) -> OnOutput:
     return write
 
 
-def _code(result: RunResult) -> int:
+def code_of(result: RunResult) -> int:
+    """The exit code of this program for a command that ended so; what a person must know goes to standard error."""
     match result.outcome:
         case Aborted():
             return CODE_OF_A_BROKEN_PIPE
