@@ -5,7 +5,7 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -38,6 +38,9 @@ class FaultyProcess:
 
     async def wait(self) -> Outcome:
         return await self.real.wait()
+
+    def notes(self) -> Sequence[str]:
+        return self.real.notes()
 
     async def write(self, data: bytes) -> None:
         await self.real.write(data)

@@ -5,7 +5,7 @@ policy: no allowlist, no retry, no redaction, no logging of command text. What i
 is not offered raises OfferMissing when the sandbox is created, never at the first call.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -177,6 +177,12 @@ class Process(Protocol):
     async def wait(self) -> Outcome:
         """How it ended; at once if it has. Reading the output is not needed for it to end as long as the output is bounded by the
         runtime's spool. Lost, not an error, if the sandbox died under it."""
+        ...
+
+    def notes(self) -> Sequence[str]:
+        """What of the sandbox's limits it ran into, or made room for: sentences without a capital letter, such as "killed: the
+        box's memory limit of 512 MiB was reached."; complete once `wait` has returned, gone with `forget`. Empty where the runtime
+        does not know. The sandbox tells them, so they are no more to be trusted than its output."""
         ...
 
     async def write(self, data: bytes) -> None:

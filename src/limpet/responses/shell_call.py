@@ -216,6 +216,8 @@ class ShellCalls:
             await printed.say("stderr", f"{refusal.message}\n")
             return Exited(126)
         outcome = await self._follow(process, printed)
+        for note in process.notes():
+            await printed.say("stderr", f"limpet: {note}\n")
         if isinstance(outcome, Lost):
             return outcome  # There is nothing left to read from, and nobody to tell.
         if printed.is_clipped:

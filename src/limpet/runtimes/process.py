@@ -53,6 +53,10 @@ class SpooledProcess:
         assert self._outcome is not None
         return self._outcome
 
+    def notes(self) -> tuple[str, ...]:
+        """It has no limits of its own to run into."""
+        return ()
+
     async def forget(self) -> None:
         if self.has_ended:
             self._spool.discard()

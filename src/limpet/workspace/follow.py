@@ -1,6 +1,6 @@
 """Brings a process's output to whoever asked for it, one chunk at a time, until it ends. Decides nothing."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 
 import anyio
@@ -37,8 +37,14 @@ class Delivery:
             if len(self._errors) < MOST_CALLBACK_ERRORS:
                 self._errors.append(error)
 
-    def result(self, outcome: Outcome, *, duration: float) -> RunResult:
-        return RunResult(outcome=outcome, duration=duration, kept=self._kept, callback_errors=tuple(self._errors))
+    def result(self, outcome: Outcome, *, duration: float, notes: Sequence[str] = ()) -> RunResult:
+        return RunResult(
+            outcome=outcome,
+            duration=duration,
+            kept=self._kept,
+            callback_errors=tuple(self._errors),
+            notes=tuple(notes),
+        )
 
 
 async def follow(process: Process, delivery: Delivery, abort: anyio.Event | None = None) -> Outcome:

@@ -68,13 +68,15 @@ class RunResult:
     """A command that was run.
 
     `duration` is in seconds. `kept` holds the output of each stream; with `keep_output=False` only its size. An exception that
-    a callback raised is in `callback_errors` (the first sixteen) and changed nothing else.
+    a callback raised is in `callback_errors` (the first sixteen) and changed nothing else. `notes` are sentences about limits of the
+    sandbox that it ran into (`core.ports.Process.notes`).
     """
 
     outcome: Outcome
     duration: float
     kept: Mapping[Stream, Kept]
     callback_errors: tuple[Exception, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def stdout(self) -> bytes:

@@ -68,9 +68,9 @@ class Workspace:
             return delivery.result(Aborted(), duration=0.0)
         # Judged here: below this line it runs.
         begun = self._clock.monotonic()
-        outcome = await self._run_to_end(command, delivery, abort)
+        outcome, notes = await self._run_to_end(command, delivery, abort)
         # Audited here: all that there is to say about it is known.
-        return delivery.result(outcome, duration=self._clock.monotonic() - begun)
+        return delivery.result(outcome, duration=self._clock.monotonic() - begun, notes=notes)
 
     async def spawn(
         self,
@@ -107,12 +107,15 @@ class Workspace:
         """The process of that id, running or ended and not yet forgotten."""
         return await self._sandbox.find(exec_id)
 
-    async def _run_to_end(self, command: Command, delivery: Delivery, abort: anyio.Event | None) -> Outcome:
+    async def _run_to_end(
+        self, command: Command, delivery: Delivery, abort: anyio.Event | None
+    ) -> tuple[Outcome, Sequence[str]]:
         exec_id = new_id(EXEC)
         process: Process | None = None
         try:
             process = await self._sandbox.start(command, exec_id)
-            return await follow(process, delivery, abort)
+            outcome = await follow(process, delivery, abort)
+            return outcome, process.notes()
         finally:
             # However this ends nothing of the command is left, also when the caller was cancelled while it started.
             with anyio.move_on_after(LETTING_GO, shield=True), suppress(SandboxGone, SandboxClosed):
