@@ -1,0 +1,94 @@
+"""A terminal with the program in it: a pseudo-terminal of our own, and somebody who types and reads."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.cli.conftest import PROGRAM
+
+BOOT = 30.0
+BOUND = 10.0  # a loaded machine is slow to show what it has
+
+
+@dataclass
+class Typist:
+    """What somebody sees and does. `seen` is all that came since the last `until`."""
+
+    master: int
+    slave: int
+    process: "subprocess.Popen[bytes]"
+    seen: bytes = b""
+    all: bytearray = field(default_factory=bytearray)
+
+    def until(self, wanted: bytes, *, within: float = BOUND) -> bytes:
+        """Wait until this is shown; gives what came before it and with it."""
+        limit = time.monotonic() + within
+        while wanted not in self.seen:
+            assert self._more(limit), f"{wanted!r} was not shown, but {self.seen!r}"
+        before, _, self.seen = self.seen.partition(wanted)
+        return before + wanted
+
+    def type(self, keys: bytes | str) -> None:
+        """Press keys; reads on meanwhile, so that an echo never stands in the way."""
+        data = memoryview(keys if isinstance(keys, bytes) else keys.encode())
+        limit = time.monotonic() + BOUND
+        while data:
+            readable, writable, _ = select.select([self.master], [self.master], [], max(0, limit - time.monotonic()))
+            assert readable or writable, "nobody takes what is typed"
+            if readable:
+                self._more(limit)
+            if writable:
+                data = data[os.write(self.master, data[:1024]) :]
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.process.send_signal(signal.SIGWINCH)  # as the kernel does for the terminal's own foreground processes
+
+    def attributes(self) -> list[object]:
+        return termios.tcgetattr(self.slave)
+
+    def end(self, *, within: float = BOUND) -> int:
+        """Wait for the program's end, reading on; its exit code."""
+        limit = time.monotonic() + within
+        while self.process.poll() is None:
+            assert time.monotonic() < limit, f"it goes on: {self.seen!r}"
+            self._more(min(limit, time.monotonic() + 0.05))
+        while self._more(time.monotonic()):
+            pass
+        return self.process.returncode
+
+    def _more(self, limit: float) -> bool:
+        if not select.select([self.master], [], [], max(0.0, limit - time.monotonic()))[0]:
+            return False
+        data = os.read(self.master, 1 << 16)
+        self.seen += data
+        self.all += data
+        return True
+
+
+@contextmanager
+def terminal(*args: str, env: Mapping[str, str], columns: int = 100, rows: int = 30) -> Iterator[Typist]:
+    """The program in a terminal of this size, as the leader of a session there."""
+    master, slave = pty.openpty()
+    os.set_blocking(master, False)
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    process = subprocess.Popen(
+        [*PROGRAM, *args], stdin=slave, stdout=slave, stderr=slave, env=dict(env), start_new_session=True
+    )
+    try:
+        yield Typist(master, slave, process)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(timeout=20)
+        os.close(master)
+        os.close(slave)
