@@ -144,14 +144,14 @@ def test_the_request_with_an_allowlist_is_refused_for_the_allowlist_alone(
 ) -> None:
     """No network is granted that cannot be held to a list. The rest of the example is accepted."""
     body = json.loads(CONTAINER_AUTO)
+    if RUNTIME == "local":
+        del body["tools"][0]["environment"]["memory_limit"]  # it cannot limit memory, and says so
     assert refused(scripted_gateway, "/v1/responses", body) == (
         "network_policy_unsupported",
         "tools[0].environment.network_policy",
     )
 
     del body["tools"][0]["environment"]["network_policy"]
-    if RUNTIME == "local":
-        del body["tools"][0]["environment"]["memory_limit"]  # it cannot limit memory, and says so
     provider.play(ShellCall(("echo plotted > chart.png",)), "Plotted.")
     status, answer = post(scripted_gateway, "/v1/responses", body)
     assert status == 200
@@ -195,12 +195,12 @@ def test_files_in_the_input_reach_a_provider_that_reads_them(provider: Provider,
 
 def test_a_container_with_skills_and_hosts_is_refused_for_each_of_them(scripted_gateway: Gateway) -> None:
     body = json.loads(CONTAINER)
+    if RUNTIME == "local":
+        del body["memory_limit"]
     assert refused(scripted_gateway, "/v1/containers", body) == ("skills_unsupported", "skills")
     del body["skills"]
     assert refused(scripted_gateway, "/v1/containers", body) == ("network_policy_unsupported", "network_policy")
     del body["network_policy"]
-    if RUNTIME == "local":
-        del body["memory_limit"]
     status, answer = post(scripted_gateway, "/v1/containers", body)
     assert (status, answer["name"], answer["idle_ttl_secs"]) == (200, "my-workspace", 3600)
 
