@@ -25,17 +25,22 @@ _ADDRESS = re.compile(r"limpet serves (http://\S+)")
 class Gateway:
     """Start it with `start`, end it with `stop` (SIGTERM) or `kill` (SIGKILL), start it again on the same home.
 
+    `home` is below `directory` unless it is given (see `home_apart`).
     `config` is the text of its limpet.toml beside the runtime's section; `env` is added to a small environment of its own.
     """
 
     directory: Path
-    home: Path
+    home: Path = Path()
     runtime: str = "bubblewrap"
     config: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
     url: str = ""
+
+    def __post_init__(self) -> None:
+        if self.home == Path():
+            self.home = self.directory / "home"
 
     @property
     def log(self) -> Path:

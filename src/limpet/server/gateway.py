@@ -65,11 +65,10 @@ class GatewaySettings:
 
 @asynccontextmanager
 async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequence[Route]) -> AsyncIterator[ASGIApp]:
-    """The application, with everything that it stands on open. Raises LimpetError for whatever keeps it from serving."""
+    """The application, with everything that it stands on open; the home is this process's. Raises LimpetError for whatever keeps
+    it from serving."""
     clock, metrics, router = SystemClock(), Metrics(), Router(providers)
     async with AsyncExitStack() as stack:
-        prepare_home(settings.home)
-        await stack.enter_async_context(HomeLock(settings.home))
         database = await stack.enter_async_context(Database(settings.database, home=settings.home))
         await stack.enter_async_context(runtime)
         for provider in providers:
@@ -140,18 +139,21 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT. `why` says how the runtime came to be chosen. Raises LimpetError."""
     with bound(settings.host, settings.port) as listener:
-        async with runtime:
-            probe = await runtime.probe()
-        if not probe.works:
-            raise RuntimeUnavailable(runtime.name, probe.detail, probe.remedy)
-        host, port = listener.getsockname()[:2]
-        address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        # The home first: what is wrong with it must not look like a fault of the runtime, and no other gateway's is touched.
+        prepare_home(settings.home)
+        async with HomeLock(settings.home):
+            async with runtime:
+                probe = await runtime.probe()
+            if not probe.works:
+                raise RuntimeUnavailable(runtime.name, probe.detail, probe.remedy)
+            host, port = listener.getsockname()[:2]
+            address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-        def ready() -> None:
-            announce(address=address, runtime=runtime.name, reason=" ".join([why, probe.detail, *probe.notes]))
+            def ready() -> None:
+                announce(address=address, runtime=runtime.name, reason=" ".join([why, probe.detail, *probe.notes]))
 
-        async with _signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as app:
-            await _serve_until(stopping, app, listener, ready)
+            async with _signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as app:
+                await _serve_until(stopping, app, listener, ready)
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -20,7 +20,6 @@ NOT_YET_PROVED: frozenset[str] = frozenset(
         "hadrian-plain-linux-host-is-enough",
         "local-runtime-names-its-data-directory",
         "mnt-data-is-the-writable-workdir",
-        "runtime-is-chosen-by-configuration",
     }
 )
 
