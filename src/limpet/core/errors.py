@@ -5,6 +5,7 @@ LimpetError
 ├── RuntimeUnavailable             this host cannot run that kind of sandbox
 ├── OfferMissing                   that runtime never can
 ├── AddressUnusable                the gateway cannot listen there
+├── GatewayStopping                the gateway takes no more requests
 ├── SandboxError                   a sandbox that cannot run commands (a failing command is a result, not an error)
 │   ├── BootFailed  SandboxGone  SandboxClosed  SandboxFull
 │   └── CommandRefused             WorkingDirectoryMissing  BadEnvironmentName  BadCommand
@@ -62,6 +63,13 @@ class AddressUnusable(LimpetError):
 
     def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(f"Cannot listen on {host}:{port}: {reason}. Choose another with --port or [server] port.")
+
+
+class GatewayStopping(LimpetError):
+    """The gateway was asked to stop while a request was on its way."""
+
+    def __init__(self) -> None:
+        super().__init__("The gateway is stopping. Ask again when it is back; what a stored response had until now is kept.")
 
 
 class SandboxError(LimpetError):

@@ -13,7 +13,7 @@ import structlog
 
 from limpet.core import events as ev
 from limpet.core.clock import Clock
-from limpet.core.errors import LimpetError, NotFound, StoreError, UpstreamError
+from limpet.core.errors import GatewayStopping, LimpetError, NotFound, StoreError, UpstreamError
 from limpet.responses.ending import closed_item, error_of
 from limpet.responses.engine import InProcessEngine
 from limpet.responses.loop import Ending, converse
@@ -62,11 +62,19 @@ class ResponseService:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self.is_closing = True
+        await self.stop()
         await self._stack.aclose()
 
+    async def stop(self) -> None:
+        """Take no more requests and let go of the runs; who follows one gets GatewayStopping. Their commands go on in their boxes."""
+        self.is_closing = True
+        await self._engine.close()
+
     async def create(self, tenant: str, asked: Asked) -> ResponseRecord:
-        """Record a request and start its run. Raises RequestError with nothing left behind but, perhaps, a container's row."""
+        """Record a request and start its run. Raises RequestError, GatewayStopping; nothing is left behind then but, perhaps, a
+        container's row."""
+        if self.is_closing:
+            raise GatewayStopping
         if asked.body.previous_response_id is not None:
             await self._settle(asked.body.previous_response_id)
         prepared = await self._preparer.prepare(tenant, asked, keeps_commands=lambda: self.is_closing)
@@ -79,7 +87,8 @@ class ResponseService:
         return prepared.record
 
     async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[Told]:
-        """The events above `after`, to the terminal one. Raises NotFound; StoreError where the journal could not be kept."""
+        """The events above `after`, to the terminal one. Raises NotFound; StoreError where the journal could not be kept;
+        GatewayStopping."""
         record = await self._record(tenant, response_id)
         live = self._live.get(response_id)
         last = None
@@ -92,6 +101,8 @@ class ResponseService:
             closing = await self._missing_end(record)
             if closing is not None and closing.seq > after:
                 yield closing
+            if closing is None and self.is_closing:
+                raise GatewayStopping
 
     async def refusal(self, response_id: str, *, within: float) -> UpstreamError | None:
         """The provider's error, if the run fails with it before anything of the model was told. Waits at most that many seconds."""

@@ -12,6 +12,7 @@ from starlette.types import ExceptionHandler
 from limpet.core import ids
 from limpet.core.errors import (
     FileError,
+    GatewayStopping,
     LimpetError,
     RequestError,
     RuntimeUnavailable,
@@ -57,6 +58,8 @@ def response_of(problem: LimpetError) -> Response:
         case FileError():
             # What stands in a file's place is the container's own doing: a link, a directory, a fifo.
             return error_response(400, problem.message, param="file", code="file_not_usable")
+        case GatewayStopping():
+            return error_response(503, problem.message, type="server_error", code="gateway_stopping")
         case StoreError():
             return error_response(500, problem.message, type="server_error", code="store_failed")
         case SandboxError() | RuntimeUnavailable():
