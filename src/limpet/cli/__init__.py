@@ -76,6 +76,8 @@ UnsafeLocal = Annotated[
     bool, typer.Option("--unsafe-local", help="Allow the runtime local: commands run on this host, unprotected.")
 ]
 
+Url = Annotated[str, typer.Option(envvar="LIMPET_URL", help="Where the gateway is.")]
+
 
 @app.command("serve")
 def serve_command(
@@ -99,7 +101,7 @@ def ask_command(
     ),
     container: Annotated[str | None, typer.Option(help="Run commands in this container.")] = None,
     previous: Annotated[str | None, typer.Option(help="Go on from this response.")] = None,
-    url: Annotated[str, typer.Option(envvar="LIMPET_URL", help="Where the gateway is.")] = "http://127.0.0.1:8420",
+    url: Url = "http://127.0.0.1:8420",
 ) -> None:
     """Ask a model with a shell, through the gateway. Exits with the code of the last command."""
     from limpet.cli.ask import Question, ask
@@ -125,13 +127,26 @@ def run_command(
 
 @app.command("shell")
 def shell_command(
-    runtime: Annotated[str, typer.Option(help="bubblewrap or local.")] = "bubblewrap",
+    container: Annotated[str | None, typer.Option(help="Join this container; without it a fresh box.")] = None,
+    number: Annotated[int, typer.Option(min=1, help="Which of the container's shells, where it has several.")] = 1,
+    runtime: Annotated[str | None, typer.Option(help="Of a fresh box: bubblewrap (the default) or local.")] = None,
     unsafe_local: UnsafeLocal = False,
+    config: Annotated[Path | None, typer.Option(help="The settings that the container's gateway has.")] = None,
+    url: Url = "http://127.0.0.1:8420",
 ) -> None:
-    """Open an interactive shell in a fresh box. Exits with its code."""
-    from limpet.cli.shell import shell
+    """Open an interactive shell in a box. Exits with its code.
 
-    raise typer.Exit(shell(runtime=runtime, unsafe_local=unsafe_local))
+    A container's shell goes on when it is left with Ctrl-\\ Ctrl-\\, and is joined again by the same command.
+    """
+    if container is None:
+        from limpet.cli.shell import shell
+
+        raise typer.Exit(shell(runtime=runtime or "bubblewrap", unsafe_local=unsafe_local))
+    if runtime is not None:
+        raise ConfigInvalid("limpet shell", "--runtime", "a container has its own; leave one of the two out")
+    from limpet.cli.join import Joining, join
+
+    raise typer.Exit(join(Joining(container=container, number=number, config=config, url=url)))
 
 
 @app.command("check")

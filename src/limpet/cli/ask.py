@@ -67,6 +67,21 @@ def ask(question: Question, *, url: str) -> int:
     return answer.finish()
 
 
+def start_box(container: str, *, url: str) -> None:
+    """Have the gateway at `url` run nothing in a container, so that its box is there. Blocking. Raises AskFailed."""
+    question = Question(prompt="```sh\n:\n```", model="limpet/script", container=container)
+    response: Json = {}
+    try:
+        for event in _events({**question.body(), "store": False}, url.rstrip("/")):
+            response = event.get("response", response)
+    except (httpx2.HTTPError, httpx2.InvalidURL, json.JSONDecodeError) as error:
+        raise AskFailed(f"No gateway answers at {url}.") from error
+    if response.get("status") != "completed":
+        raise AskFailed(
+            f"{url} did not run a command: {(response.get('error') or {}).get('message', 'no reason given')}"
+        )
+
+
 def _events(body: Json, url: str) -> Iterator[Json]:
     with (
         httpx2.Client(timeout=TIMEOUT, trust_env=not _is_loopback(url)) as client,

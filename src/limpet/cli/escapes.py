@@ -14,7 +14,7 @@ _KEYPAD = 1
 # Requests for an answer: what and where it is, its modes, colours, window and clipboard; also those of DCS and of VT52.
 _QUESTIONS = re.compile(
     rb"\x1b\[[?>=]?[0-9;]*[cn]|\x1b\[\??[0-9;]*\$p|\x1b\[>[0-9;]*q|\x1b\[\?[0-9;]*u|\x1b\[[0-9;]+t"
-    rb"|\x1b\][0-9]+;[^\x07\x1b]*\?(?:\x07|\x1b\\)|\x1bP[^\x1b]*\x1b\\|\x1bZ|\x05"
+    rb"|\x1b\][0-9]+;(?:[^\x07\x1b;]*;)*\?(?:\x07|\x1b\\)|\x1bP[^\x1b]*\x1b\\|\x1bZ|\x05"
 )
 
 

@@ -110,6 +110,16 @@ async def open_workspace(
         yield workspace
 
 
+async def boot_box(config: "Config", container_id: str) -> str | None:
+    """Boot the box of a container, as the gateway of these settings would, while none runs. The box lives on.
+
+    Returns the sentence to tell where another box was lost before it. Raises HomeUnusable, caused by BlockingIOError where a
+    gateway holds the home, NotFound, RequestInvalid `container_expired`, BootFailed, RuntimeUnavailable.
+    """
+    note: str | None = await load("limpet.wiring.boxes:boot")(config, container_id)
+    return note
+
+
 class Announce(Protocol):
     """Called once, when requests are answered."""
 
