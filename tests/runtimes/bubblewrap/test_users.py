@@ -35,6 +35,7 @@ def test_the_essentials_hold_for_an_ordinary_user_too() -> None:
         "no:xdist",
         str(_HERE / "test_essentials.py"),
         str(_HERE / "test_users.py"),
+        str(_HERE / "test_bounds.py"),
     ]
 
     done = subprocess.run(

@@ -73,7 +73,7 @@ def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | 
     lasting = spec.directory if spec.directory is not None else place.directory
     files = {DATA: lasting / "data", HOME: lasting / "home"}
     lasting.mkdir(parents=True, exist_ok=True)
-    private = [place.directory / "tmp", place.directory / "shm"]
+    private = place.private
     for directory in (*files.values(), *private):
         directory.mkdir(mode=0o700, exist_ok=True)
     settings = place.directory / "etc"

@@ -24,6 +24,7 @@ from limpet.runtimes.bubblewrap.layout import lay_out
 from limpet.runtimes.bubblewrap.limits import Groups, find_groups
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
 from limpet.runtimes.bubblewrap.settings import NAME, Agent, BubblewrapSettings, Place, reference
+from limpet.runtimes.bubblewrap.watch import Watched, children_of, watch
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.refusals import refuse_impossible_spec
 
@@ -161,7 +162,9 @@ class BubblewrapRuntime:
 
     async def _join(self, plan: box.Plan, started: box.Started) -> BubblewrapSandbox:
         client = await self._greet(plan.place, started.agent)
-        ref = reference(plan.spec.name, started.agent, plan.place, plan.layout.files, plan.user_id)
+        disk = self._settings.limits(plan.spec.limits).disk
+        files = plan.layout.files
+        ref = reference(plan.spec.name, started.agent, plan.place, files, owner=plan.user_id, disk=disk)
 
         async def leave() -> None:
             if started.lifeline is not None:
@@ -234,7 +237,10 @@ class BubblewrapRuntime:
     ) -> BubblewrapSandbox:
         """A sandbox over that connection, known here until it is let go of."""
 
+        watching = anyio.CancelScope()
+
         async def finish(last: Callable[[], Awaitable[None]], reason: str) -> None:
+            watching.cancel()
             client.close(reason)
             # Before anything new gets the socket's number: in anyio (4.15) whoever still waits for the old one would, when he
             # wakes, take the new one's reader away, and nobody would hear the process end.
@@ -254,7 +260,22 @@ class BubblewrapRuntime:
             leaving=lambda: finish(leave, "It was let go of."),
         )
         self._living.add(sandbox)
+        assert self._tasks is not None
+        self._tasks.start_soon(self._watch, ref, client, watching)
         return sandbox
+
+    async def _watch(self, ref: SandboxRef, client: Client, scope: anyio.CancelScope) -> None:
+        place, agent, groups = Place.of(self._settings.home, ref.name), Agent.read(ref.facts), self._groups
+        watched = Watched(
+            agent=agent,
+            directories=(*map(Path, ref.facts["files"].values()), *place.private),
+            limit=ref.facts.get("disk") or self._settings.disk_mb << 20,
+            floor=self._settings.disk_floor_mb << 20,
+            every=self._settings.disk_every,
+            members=lambda: children_of(agent.pid) if groups is None else groups.members(place.group),
+        )
+        with scope:
+            await watch(watched, client)
 
     async def sweep(self, living: frozenset[str]) -> list[str]:
         self._require_open()

@@ -17,8 +17,10 @@ NAME = "bubblewrap"
 class BubblewrapSettings:
     """`home` is LIMPET_HOME: for root, every directory on its way must let other users pass (mode o+x).
 
-    `image` is a root file system directory (None: the host's /usr). `cpus`, `memory_mb`, `processes` and `open_files` bound a box
-    whose spec says nothing else. Boxes without a `user_id` of their own get one from the upper half of the range of uids.
+    `image` is a root file system directory (None: the host's /usr). `cpus`, `memory_mb`, `processes`, `open_files` and `disk_mb` bound
+    a box whose spec says nothing else. Where less than `disk_floor_mb` is free on the host's disk, what writes in boxes is stopped;
+    both are looked at every `disk_every` seconds. Boxes without a `user_id` of their own get one from the upper half of the range
+    of uids.
     """
 
     home: Path
@@ -27,6 +29,9 @@ class BubblewrapSettings:
     memory_mb: int = 512
     processes: int = 256
     open_files: int = 4096
+    disk_mb: int = 10_240
+    disk_floor_mb: int = 512
+    disk_every: float = 1.0
     uid_first: int = 2_000_000_000
     uid_count: int = 1_000_000
     boot_timeout: float = 20.0
@@ -37,7 +42,7 @@ class BubblewrapSettings:
             memory=asked.memory if asked.memory is not None else self.memory_mb << 20,
             cpus=asked.cpus if asked.cpus is not None else self.cpus,
             processes=asked.processes if asked.processes is not None else self.processes,
-            disk=asked.disk,
+            disk=asked.disk if asked.disk is not None else self.disk_mb << 20,
             file_size=asked.file_size,
             open_files=asked.open_files if asked.open_files is not None else self.open_files,
         )
@@ -73,6 +78,11 @@ class Place:
         return self.home / "boxes" / self.short
 
     @property
+    def private(self) -> tuple[Path, Path]:
+        """Its /tmp and its /dev/shm."""
+        return self.directory / "tmp", self.directory / "shm"
+
+    @property
     def group(self) -> str:
         """The name of its cgroup; two homes on one host never share one."""
         return f"{hashlib.sha256(str(self.home).encode()).hexdigest()[:8]}-{self.short}"
@@ -105,12 +115,15 @@ class Agent:
             return None
 
 
-def reference(name: str, agent: Agent, place: Place, files: Mapping[str, Path], owner: int | None) -> SandboxRef:
-    """From this another process finds the box, and its files."""
+def reference(
+    name: str, agent: Agent, place: Place, files: Mapping[str, Path], *, owner: int | None, disk: int | None
+) -> SandboxRef:
+    """From this another process finds the box, its files, and how much disk it may use."""
     facts = {
         **agent.facts(name),
         "socket": str(place.socket),
         "files": {path: str(directory) for path, directory in files.items()},
         "owner": owner,
+        "disk": disk,
     }
     return SandboxRef(runtime=NAME, name=name, boot_id=agent.boot_id, facts=facts)

@@ -30,7 +30,7 @@ class Bounds:
         self._processes = processes
         self._kills = self._memory_kills()
         self._unsaid: list[str] = []
-        self._written: dict[tuple[str, int], tuple[int, int]] = {}
+        self._written: dict[tuple[str, int], tuple[int, int, int]] = {}
         self._looked: float | None = None
         self._begun: list[int] = []  # when commands began, the newest last
 
@@ -126,10 +126,12 @@ class Bounds:
         """Kill the newest writer (or every one): a command with all below it, or a process that one left running. None where it
         is too early to say who writes: then the host asks again, a tenth of a second later."""
         commands = {process.number: process for process in running}
-        survivors = tree.survivors(spared)
+        survivors = tree.left_behind(spared)
         before, looked, now = self._written, self._looked, time.monotonic()
-        self._written = {("command", number): _of_command(process) for number, process in commands.items()}
-        self._written.update({("survivor", pid): tree.written(pid) for pid in survivors})
+        self._written = {("survivor", pid): tree.written(pid) for pid in survivors}
+        for number, process in commands.items():
+            disk, anything, hidden = tree.written(process.pid)
+            self._written["command", number] = (disk + process.printed, anything, hidden)
         self._looked = now
         if looked is None or now - looked > _FRESH:
             return None
@@ -146,36 +148,27 @@ class Bounds:
                 break
         return killed
 
-    def _grown(self, before: dict[tuple[str, int], tuple[int, int]]) -> list[tuple[str, int]]:
-        """Who wrote since the look before: to the disk, or, where nobody did, to anything (the kernel does not count what goes
-        to a file system in memory, nor by whom files were filled that were mapped)."""
+    def _grown(self, before: dict[tuple[str, int], tuple[int, int, int]]) -> list[tuple[str, int]]:
+        """Who wrote since the look before: to the disk; where nobody did, to anything (what goes to a file system in memory is not
+        counted as going to a disk); where nobody did that, who hides."""
+        nothing = (0, 0, 0)
         for measure in (0, 1):
-            found = [
+            grew = [
                 key
                 for key, amounts in self._written.items()
-                if amounts[measure] - before.get(key, (0, 0))[measure] >= _WRITES
+                if amounts[measure] - before.get(key, nothing)[measure] >= _WRITES
             ]
-            if found:
-                return found
-        return []
+            if grew:
+                return grew
+        return [key for key, amounts in self._written.items() if amounts[2] and before.get(key, nothing)[2]]
 
     def _newest_first(
         self, grown: list[tuple[str, int]], commands: dict[int, Process], survivors: dict[int, str]
     ) -> list[tuple[str, int]]:
-        def began(key: tuple[str, int]) -> int:
-            return commands[key[1]].began if key[0] == "command" else int(survivors[key[1]])
+        def began(key: tuple[str, int]) -> tuple[int, int]:
+            return commands[key[1]].began if key[0] == "command" else int(survivors[key[1]]), key[1]
 
         return sorted(grown, key=began, reverse=True)
-
-
-def _of_command(process: Process) -> tuple[int, int]:
-    """What it and all below it wrote so far: to disks, its output included, and to anything."""
-    disk, anything = process.printed, 0
-    for pid in tree.below(process.pid):
-        amounts = tree.written(pid)
-        disk += amounts[0]
-        anything += amounts[1]
-    return disk, anything
 
 
 def _is_reaped(pid: int) -> bool:

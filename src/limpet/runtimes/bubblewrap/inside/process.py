@@ -49,7 +49,7 @@ class Process:
         self.deadline: float | None = None
         self.outcome: tuple[str, int] | None = None
         self.forgotten = False
-        self.began = began() - 1  # no later than anything that it starts
+        self.began = began()
         self.notes: list[str] = []  # what of the box's bounds it ran into
         self.before_killing: Callable[[Process], None] | None = None
         # reader -> stream -> offset of the next byte for it; the connections' readers keep it.

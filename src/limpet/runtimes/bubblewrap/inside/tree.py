@@ -63,27 +63,33 @@ def below(*roots: int) -> dict[int, str]:
 
 def survivors(spared: set[int]) -> dict[int, str]:
     """What this process has below it beside the trees of `spared`, with its start time: commands left it running."""
+    return below(*left_behind(spared))
+
+
+def left_behind(spared: set[int]) -> dict[int, str]:
+    """The children of this process beside `spared`, with their start times: the tops of what commands left running."""
     children, started = _living()
-    tree = [pid for pid in children.get(os.getpid(), ()) if pid not in spared]
-    for pid in tree:
-        tree.extend(children.get(pid, ()))
-    return {pid: started[pid] for pid in tree if pid in started}
+    return {pid: started[pid] for pid in children.get(os.getpid(), ()) if pid in started and pid not in spared}
 
 
-def written(pid: int) -> tuple[int, int]:
-    """Bytes that it wrote so far, it and its children that have ended: to disks, less what it took back; and to anything at all.
-    Nothing for a process that is gone; as much as can be for one that does not let itself be looked at."""
-    found: dict[bytes, int] = {}
-    try:
-        with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
-            for line in file.read(4096).splitlines():
-                name, _, amount = line.partition(b": ")
-                found[name] = int(amount)
-    except PermissionError:
-        return time.monotonic_ns(), 0
-    except OSError:
-        return 0, 0
-    return found[b"write_bytes"] - found[b"cancelled_write_bytes"], found[b"wchar"]
+def written(root: int) -> tuple[int, int, int]:
+    """Bytes that it and all below it wrote so far, children that have ended included: to disks, less what was taken back; and to
+    anything at all. Last, how many of them do not let themselves be looked at."""
+    disk = anything = hidden = 0
+    for pid in below(root):
+        found: dict[bytes, int] = {}
+        try:
+            with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
+                for line in file.read(4096).splitlines():
+                    name, _, amount = line.partition(b": ")
+                    found[name] = int(amount)
+        except PermissionError:
+            hidden += 1
+        except OSError:
+            continue
+        disk += found.get(b"write_bytes", 0) - found.get(b"cancelled_write_bytes", 0)
+        anything += found.get(b"wchar", 0)
+    return disk, anything, hidden
 
 
 def kill_tree(root: int) -> dict[int, str]:

@@ -1,0 +1,151 @@
+"""The disk of a box, looked at while something runs in it; where a limit is reached, whoever writes is stopped.
+
+Looked at and not enforced by the kernel: file systems that bound a directory are rare. So a box may exceed its limit by what can
+be written between two looks.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from limpet.core.errors import SandboxGone
+from limpet.runtimes.bubblewrap.client import Client
+from limpet.runtimes.bubblewrap.disk import used_by
+from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.settings import Agent
+
+_LONGER = 20  # a look may take up a twentieth of the time
+_ASK_AGAIN = 0.1  # seconds between the two moments that show who writes
+_AFTER_A_KILL = 0.3
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """One box. `limit` and `floor` in bytes: what it may use, and what must stay free on the host. `members` lists its processes."""
+
+    agent: Agent
+    directories: tuple[Path, ...]
+    limit: int
+    floor: int
+    every: float
+    members: Callable[[], set[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A limit that was reached: in words, and whether all who write shall go, or only the newest."""
+
+    reason: str
+    every_writer: bool
+
+
+def decide(*, used: int, limit: int, free: int, floor: int) -> Reached | None:
+    """Which limit these bytes reach."""
+    if free < floor:
+        return Reached("the disk of the host is nearly full", True)
+    if used > limit:
+        return Reached(f"the disk limit of {limit // _MIB} MiB was reached", False)
+    return None
+
+
+@dataclass(slots=True)
+class Looks:
+    """What is known from earlier looks at a box, so that the next one costs little where nothing can have changed."""
+
+    watched: Watched
+    used: int = 0
+    _free: int = 0
+    _activity: frozenset[tuple[int, ...]] = field(default_factory=frozenset)
+    _not_before: float = 0.0
+
+    def take(self) -> Reached | None:
+        """Blocking. Only where something has run since the last look; and where that look took long, only after a while or when
+        the disk has lost what the box had left."""
+        members = self.watched.members()
+        activity = _activity(members, self.watched.agent.pid)
+        if activity == self._activity:
+            return None
+        free = _free_on(self.watched.directories[0])
+        begun = time.monotonic()
+        if begun >= self._not_before or self._free - free > self.watched.limit - self.used:
+            self.used = used_by(self.watched.directories, [*members, self.watched.agent.pid])
+            self._not_before = begun + _LONGER * (time.monotonic() - begun)
+            self._free = free
+            # Only now: what was not looked at is looked at next time.
+            self._activity = activity
+        return decide(used=self.used, limit=self.watched.limit, free=free, floor=self.watched.floor)
+
+    def expect_change(self) -> None:
+        """Look properly next time."""
+        self._not_before = 0.0
+        self._activity = frozenset()
+
+
+async def watch(watched: Watched, client: Client) -> None:
+    """Until the connection to the box has ended."""
+    looks = Looks(watched)
+    pause = watched.every
+    with suppress(SandboxGone):
+        while client.gone is None:
+            await anyio.sleep(pause)
+            reached = await to_thread.run_sync(looks.take, abandon_on_cancel=True)
+            pause = watched.every
+            if reached is not None and await _stop_writers(client, reached):
+                looks.expect_change()
+                pause = min(_AFTER_A_KILL, watched.every)
+
+
+async def _stop_writers(client: Client, reached: Reached) -> bool:
+    """Whether there were any. Raises SandboxGone."""
+    asked = {"reason": reached.reason, "every": reached.every_writer}
+    for _ in range(2):
+        killed = (await client.request(wire.STOP_WRITERS, asked)).values.get("killed")
+        if killed is not None:
+            return killed != 0
+        await anyio.sleep(_ASK_AGAIN)
+    return False
+
+
+def _free_on(directory: Path) -> int:
+    try:
+        status = os.statvfs(directory)
+    except OSError:
+        return 1 << 62  # it goes with its box
+    return status.f_bavail * status.f_frsize
+
+
+def _activity(members: set[int], agent: int) -> frozenset[tuple[int, ...]]:
+    """Which processes there are and how much they have computed, and how much those did that have ended: nothing writes without
+    computing. The agent's own work is none of it."""
+    found = {(pid, *_times(pid)[:3]) for pid in members if pid != agent}
+    return frozenset({*found, (agent, *_times(agent)[3:])})
+
+
+def _times(pid: int) -> tuple[int, ...]:
+    """Its start, its own time in programs and in the kernel, and the same of its children that have ended; in ticks."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ()
+    return (int(fields[19]), int(fields[11]), int(fields[12]), int(fields[13]), int(fields[14]))
+
+
+def children_of(pid: int) -> set[int]:
+    """Every process below this one, for hosts where no cgroup lists them."""
+    found: set[int] = set()
+    pending = [pid]
+    while pending:
+        parent = pending.pop()
+        for file in Path(f"/proc/{parent}/task").glob("*/children"):
+            with suppress(OSError):
+                new = {int(child) for child in file.read_text().split()} - found
+                found |= new
+                pending += new
+    return found
