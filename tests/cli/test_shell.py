@@ -156,7 +156,7 @@ def test_a_box_that_dies_ends_with_125_and_says_so_on_a_terminal_that_works(home
         assert typist.attributes() == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_the_shell_and_its_box_and_gives_the_terminal_back(home: Path, number: signal.Signals) -> None:
     with terminal("shell", env=environment(home, TERM="xterm")) as typist:
         before = typist.attributes()
