@@ -81,6 +81,7 @@ def test_the_default_limits_are_those_of_the_settings() -> None:
     defaults = {field.name: field.default for field in fields(BubblewrapSettings)}
     assert limits["memory"] == f"{defaults['memory_mb']} MiB"
     assert limits["processes"] == str(defaults["processes"])
+    assert limits["disk"] == f"{defaults['disk_mb'] >> 10} GiB"
     assert limits["CPU"] == f"{defaults['cpus']:g} core"
     assert limits["open files"] == str(defaults["open_files"])
 

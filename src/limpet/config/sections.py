@@ -81,6 +81,8 @@ class Shell:
     image: Path | None = None
     cpus: Annotated[float, Between(0.01, 1024)] = 1.0
     memory_mb: Megabytes = 512
+    disk_mb: Megabytes = 10_240
+    disk_floor_mb: Annotated[int, Between(0)] = 512
     stream_output: bool = True
     unsafe_local: bool = False
 

@@ -40,9 +40,10 @@ async def _serve(
 
 def runtime_of(config: Config) -> Runtime:
     """The runtime that the settings choose, not yet opened. Raises ConfigInvalid."""
-    return wiring.load_runtime(
-        config.features.shell.type, where=config.source, key="features.shell.type", home=config.home
-    )
+    shell = config.features.shell
+    disk = {"disk_mb": shell.disk_mb, "disk_floor_mb": shell.disk_floor_mb}
+    own = disk if shell.type in wiring.RUNTIME_SETTINGS else {}
+    return wiring.load_runtime(shell.type, where=config.source, key="features.shell.type", home=config.home, **own)
 
 
 def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -> gateway.GatewaySettings:
