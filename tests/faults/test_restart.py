@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import threading
 import time
 from contextlib import suppress
 from typing import Any
@@ -265,3 +266,32 @@ def test_what_a_killed_gateway_left_is_swept_at_the_next_start(gateway: Gateway)
     assert not (gateway.home / "boxes" / deleted).exists()
     assert processes_of(kept) != []
     assert printed(run(gateway.client(), "cat x", container=kept)) == "x\n"
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_who_waits_when_the_gateway_stops_is_told_so(gateway: Gateway, streamed: bool) -> None:
+    body = {
+        "model": "limpet/script",
+        "input": shell_blocks("touch begun; sleep 30"),
+        "tools": SHELL,
+        "stream": streamed,
+    }
+    answers: list[httpx2.Response] = []
+
+    def ask() -> None:
+        with gateway.http() as http:
+            answers.append(http.post("/v1/responses", json=body))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    eventually(lambda: list(gateway.home.glob("boxes/*/data/begun")))
+    gateway.stop()
+    asking.join(10)
+
+    (answer,) = answers
+    assert "The gateway is stopping." in answer.text
+    if streamed:
+        assert "event: error" in answer.text.splitlines()
+    else:
+        assert answer.status_code == 503
+        assert answer.json()["error"]["code"] == "gateway_stopping"

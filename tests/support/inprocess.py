@@ -11,6 +11,7 @@ from anyio.from_thread import start_blocking_portal
 
 from limpet.core.ports import Runtime
 from limpet.server.gateway import GatewaySettings, bound, opened
+from limpet.store.home import prepare_home
 from limpet.upstreams.routing import Route
 from limpet.upstreams.script import ScriptUpstream
 from tests.support.gateway import Gateway
@@ -32,10 +33,11 @@ def serving(
 
 @asynccontextmanager
 async def _served(settings: GatewaySettings, runtime: Runtime, routes: Sequence[Route]) -> AsyncIterator[str]:
+    prepare_home(settings.home)
     with bound("127.0.0.1", 0) as listener:
-        async with opened(settings, runtime=runtime, providers=routes) as app:
+        async with opened(settings, runtime=runtime, providers=routes) as gateway:
             config = uvicorn.Config(
-                app,
+                gateway.app,
                 loop="asyncio",
                 http="httptools",
                 ws="none",

@@ -5,7 +5,7 @@ Which runtime and which providers there are it is told; it names none.
 
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,8 +63,16 @@ class GatewaySettings:
     keep_alive: float = KEEP_ALIVE_SECONDS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A gateway that can be served. `stop` lets go of its runs, so that whoever follows one hears it before the connection ends."""
+
+    app: ASGIApp
+    stop: Callable[[], Awaitable[None]]
+
+
 @asynccontextmanager
-async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequence[Route]) -> AsyncIterator[ASGIApp]:
+async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequence[Route]) -> AsyncIterator[Opened]:
     """The application, with everything that it stands on open; the home is this process's. Raises LimpetError for whatever keeps
     it from serving."""
     clock, metrics, router = SystemClock(), Metrics(), Router(providers)
@@ -90,7 +98,7 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
                 started_at=seconds(clock.now()),
             ),
         ]
-        yield application(routes, metrics=metrics)
+        yield Opened(app=application(routes, metrics=metrics), stop=service.stop)
 
 
 def _manager(settings: GatewaySettings, runtime: Runtime, database: Database, clock: Clock) -> ContainerManager:
@@ -152,8 +160,8 @@ async def serve(
             def ready() -> None:
                 announce(address=address, runtime=runtime.name, reason=" ".join([why, probe.detail, *probe.notes]))
 
-            async with _signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as app:
-                await _serve_until(stopping, app, listener, ready)
+            async with _signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as gateway:
+                await _serve_until(stopping, gateway, listener, ready)
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -206,9 +214,11 @@ async def _signalled() -> AsyncIterator[anyio.Event]:
         tasks.cancel_scope.cancel()
 
 
-async def _serve_until(stopping: anyio.Event, app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
+async def _serve_until(
+    stopping: anyio.Event, gateway: Opened, listener: socket.socket, ready: Callable[[], None]
+) -> None:
     config = uvicorn.Config(
-        app,
+        gateway.app,
         loop="asyncio",
         http="httptools",
         ws="none",
@@ -222,6 +232,7 @@ async def _serve_until(stopping: anyio.Event, app: ASGIApp, listener: socket.soc
 
     async def end_when_stopping() -> None:
         await stopping.wait()
+        await gateway.stop()
         server.should_exit = True
 
     async with anyio.create_task_group() as tasks:

@@ -62,14 +62,16 @@ class EventStream:
                 await self._release()
 
     async def _pump(self, send: Send) -> None:
+        last = -1
         try:
             async for told in self._events:
+                last = told.seq
                 await self._write(send, frame(told))
         except LimpetError as problem:
             # Too late for a status: the stream itself says what happened.
             log.warning("stream_broke", reason=problem.message)
             event = {"code": "server_error", "message": problem.message, "param": None}
-            await self._write(send, frame(Told(seq=0, type="error", data=event)))
+            await self._write(send, frame(Told(seq=last + 1, type="error", data=event)))
         await self._write(send, _END)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
