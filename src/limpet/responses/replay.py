@@ -56,10 +56,10 @@ async def replay(journal: Journal, response_id: str) -> Replayed:
     return state
 
 
-async def follow(journal: Journal, response_id: str, *, after: int = -1) -> AsyncIterator[Told]:
-    """Every event with a number above `after`, stored and then live, until the response's journal is closed."""
+async def follow(journal: Journal, response_id: str, *, after: int = -1) -> AsyncIterator[list[Told]]:
+    """Every event with a number above `after`, stored and then live, until the response's journal is closed; in the pieces in which
+    they come, never empty ones."""
     state = Replayed()
-    async for entry in journal.tail(response_id):
-        told = state.take(entry)
-        if told.seq > after:
+    async for batch in journal.tail_batches(response_id):
+        if told := [event for entry in batch if (event := state.take(entry)).seq > after]:
             yield told

@@ -86,21 +86,21 @@ class ResponseService:
         await self._engine.start(prepared.record.id)
         return prepared.record
 
-    async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[Told]:
-        """The events above `after`, to the terminal one. Raises NotFound; StoreError where the journal could not be kept;
-        GatewayStopping."""
+    async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[list[Told]]:
+        """The events above `after`, to the terminal one, in the pieces in which they come. Raises NotFound, GatewayStopping, and
+        StoreError where the journal could not be kept."""
         record = await self._record(tenant, response_id)
         live = self._live.get(response_id)
         last = None
-        async for told in follow(self._journal, response_id, after=after):
-            last = told
-            yield told
+        async for batch in follow(self._journal, response_id, after=after):
+            last = batch[-1]
+            yield batch
         if live is not None and live.failure is not None:
             raise live.failure
         if last is None or last.type not in ev.TERMINAL:
             closing = await self._missing_end(record)
             if closing is not None and closing.seq > after:
-                yield closing
+                yield [closing]
             if closing is None and self.is_closing:
                 raise GatewayStopping
 
@@ -135,9 +135,9 @@ class ResponseService:
         if it was deleted before its end."""
         live = self._live.get(response_id)
         shape: Json | None = None
-        async for told in self.follow(tenant, response_id):
-            if told.type in ev.TERMINAL:
-                shape = told.data["response"]
+        async for batch in self.follow(tenant, response_id):
+            if batch[-1].type in ev.TERMINAL:
+                shape = batch[-1].data["response"]
         if live is not None and live.refusal is not None:
             raise live.refusal
         if shape is None:

@@ -1,6 +1,6 @@
-"""Server-sent events: `event:` and `data:` lines as OpenAI writes them, each frame in one piece, comments while nothing happens."""
+"""Server-sent events: `event:` and `data:` lines as OpenAI writes them, no frame torn apart, comments while nothing happens."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import anyio
 import structlog
@@ -10,6 +10,7 @@ from limpet.core.errors import LimpetError
 from limpet.responses.replay import Told
 
 KEEP_ALIVE_SECONDS = 15.0
+FRAMES_AT_ONCE = 32
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -24,6 +25,12 @@ def frame(told: Told) -> bytes:
     return b"event: " + told.type.encode() + b"\ndata: " + told.payload() + b"\n\n"
 
 
+def pieces(batch: list[Told]) -> Iterator[list[Told]]:
+    """What is written at once: a few frames, so that a client that reads slowly is not handed a whole journal in one piece."""
+    for start in range(0, len(batch), FRAMES_AT_ONCE):
+        yield batch[start : start + FRAMES_AT_ONCE]
+
+
 class EventStream:
     """Writes events until they end or the client leaves; either way `release` is awaited last.
 
@@ -32,7 +39,7 @@ class EventStream:
 
     def __init__(
         self,
-        events: AsyncIterator[Told],
+        events: AsyncIterator[list[Told]],
         *,
         release: Callable[[], Awaitable[None]],
         keep_alive: float = KEEP_ALIVE_SECONDS,
@@ -40,7 +47,8 @@ class EventStream:
         self._events = events
         self._release = release
         self._keep_alive = keep_alive
-        self._lock = anyio.Lock()
+        # Without a checkpoint: it is taken for every write.
+        self._lock = anyio.Lock(fast_acquire=True)
         self._has_spoken = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,9 +72,10 @@ class EventStream:
     async def _pump(self, send: Send) -> None:
         last = -1
         try:
-            async for told in self._events:
-                last = told.seq
-                await self._write(send, frame(told))
+            async for batch in self._events:
+                last = batch[-1].seq
+                for some in pieces(batch):
+                    await self._write(send, b"".join(frame(told) for told in some))
         except LimpetError as problem:
             # Too late for a status: the stream itself says what happened.
             log.warning("stream_broke", reason=problem.message)
