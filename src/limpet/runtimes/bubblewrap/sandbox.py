@@ -205,10 +205,10 @@ class BubblewrapSandbox:
 
 def _asked(command: Command) -> dict[str, object]:
     """A command as the agent wants it."""
-    argv = ["/bin/bash", "-c", command.what.text] if isinstance(command.what, Script) else list(command.what.args)
     size = command.terminal
     return {
-        "argv": argv,
+        "script": command.what.text if isinstance(command.what, Script) else None,
+        "argv": [] if isinstance(command.what, Script) else list(command.what.args),
         "cwd": command.cwd,
         "env": dict(command.env),
         "keeps_stdin_open": command.keeps_stdin_open,

@@ -13,14 +13,12 @@ import select
 import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
-from limpet.runtimes.bubblewrap.inside import tree, wire
+from limpet.runtimes.bubblewrap.inside import launch, tree, wire
 from limpet.runtimes.bubblewrap.inside.bounds import Bounds
 from limpet.runtimes.bubblewrap.inside.connection import Connection
 from limpet.runtimes.bubblewrap.inside.process import Process
 from limpet.runtimes.bubblewrap.inside.requests import Requests
 from limpet.runtimes.bubblewrap.inside.spool import Spool
-
-_STARVES_FIRST = b"500"
 
 
 class Agent:
@@ -46,6 +44,7 @@ class Agent:
         self._by_pid: dict[int, Process] = {}
         self._requests = Requests(config, spool, bounds, self._release)
         self._spoken = time.monotonic()
+        self._idles = False  # whether something has just ended that a shell could wait behind
 
     def run(self) -> None:
         """Serve until the box shall end."""
@@ -63,6 +62,9 @@ class Agent:
                     self._handlers[descriptor](events)
             self._reap()
             self._tend()
+            if self._idles and not self._requests.running():
+                self._requests.stock.fill()
+            self._idles = False
 
     def _patience(self) -> float | None:
         """How long nothing needs to be done."""
@@ -117,7 +119,8 @@ class Agent:
                 started = self._requests.answer(connection, kind, number, payload)
                 if started is not None:
                     self._by_pid[started.pid] = started
-                    self._watch(started.executed, select.EPOLLIN, self._on_begun(started))
+                    if started.executed is not None:
+                        self._watch(started.executed, select.EPOLLIN, self._on_begun(started))
         except wire.BadFrame:
             connection.open = False
 
@@ -126,12 +129,10 @@ class Agent:
 
     def _begun(self, process: Process) -> None:
         """The command was executed, so it can be looked at again and be made the first to go when memory runs out."""
-        self._release(process.executed)
-        try:
-            with open(f"/proc/{process.pid}/oom_score_adj", "wb", buffering=0) as file:
-                file.write(_STARVES_FIRST)
-        except OSError:
-            return  # it has ended already
+        if process.executed is not None:
+            self._release(process.executed)
+            process.executed = None
+        launch.make_first_to_go(process.pid)
 
     def _reap(self) -> None:
         """Wait for everything that has died: commands' shells, and what they left to process 1."""
@@ -146,6 +147,8 @@ class Agent:
             if process is not None:
                 process.close_input()
                 process.shell_ended(status)
+            elif self._requests.stock.has_ended(pid, status):
+                self._idles = True
 
     def _tend(self) -> None:
         """Everything that is due: ends, output, input, connections that broke, the box's own time."""
@@ -153,6 +156,7 @@ class Agent:
             if process.tend():
                 self._spoken = time.monotonic()
                 self._requests.report_end(process, list(self._connections.values()))
+                self._idles = True
         self._requests.acknowledge_input()
         for connection in list(self._connections.values()):
             connection.pump()

@@ -12,21 +12,50 @@ from limpet.runtimes.bubblewrap.inside.tree import adopt_orphans
 
 _TAKE_TERMINAL = 0x540E
 _SET_SIZE = 0x5414
+_SIGKILL = 9
+_STARVES_FIRST = b"500"
 _IGNORED = (_signal.SIGPIPE, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGXFSZ)
 
 
 class Started:
     """What the agent holds of a command: its pid, the ends of its pipes, and one that closes when exec was reached."""
 
-    def __init__(self, pid: int, outputs: dict[int, int], stdin: int | None, executed: int) -> None:
+    def __init__(self, pid: int, outputs: dict[int, int], stdin: int | None, executed: int | None) -> None:
         self.pid = pid
         self.outputs = outputs  # descriptor -> stream (1, 2)
         self.stdin = stdin
-        self.executed = executed
+        self.executed = executed  # None where somebody else looks after it
 
 
-def start(argv: list[str], *, cwd: str, env: dict[str, str], limits: dict[str, int], wants_stdin: bool) -> Started:
-    """Run `argv` with pipes. OSError where the box has no room for one more process."""
+def make_first_to_go(pid: int) -> None:
+    """When memory runs out; only for a command that was executed: the agent could not look at itself."""
+    try:
+        with open(f"/proc/{pid}/oom_score_adj", "wb", buffering=0) as file:
+            file.write(_STARVES_FIRST)
+    except OSError:
+        return  # it has ended already
+
+
+def end_at_once(pid: int) -> None:
+    """Kill a child that is no command, and wait for it."""
+    try:
+        os.kill(pid, _SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return  # it was waited for already
+
+
+def start(
+    argv: list[str],
+    *,
+    cwd: str,
+    env: dict[str, str],
+    limits: dict[str, int],
+    wants_stdin: bool,
+    handed: tuple[int, ...] = (),
+) -> Started:
+    """Run `argv` with pipes, and with the descriptors `handed` under their own numbers. OSError where the box has no room for one
+    more process."""
     out_read, out_write = os.pipe()
     error_read, error_write = os.pipe()
     done_read, done_write = os.pipe()
@@ -39,6 +68,8 @@ def start(argv: list[str], *, cwd: str, env: dict[str, str], limits: dict[str, i
         _close(ours + theirs)
         raise
     if pid == 0:
+        for descriptor in handed:
+            os.set_inheritable(descriptor, True)
         _become(argv, cwd=cwd, env=env, limits=limits, streams=(in_read, out_write, error_write))
     _close(theirs)
     for descriptor in ours:

@@ -42,7 +42,7 @@ class Process:
         self.pid = started.pid
         self.outputs = started.outputs
         self.stdin = started.stdin
-        self.executed = started.executed
+        self.executed = started.executed  # None once that is known
         self.streams = {1: Stored(spool), 2: Stored(spool)}
         self.terminal = terminal
         self._release = release  # closes a descriptor

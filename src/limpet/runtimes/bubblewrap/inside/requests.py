@@ -11,6 +11,7 @@ from limpet.runtimes.bubblewrap.inside.bounds import Bounds
 from limpet.runtimes.bubblewrap.inside.connection import Connection, Reader
 from limpet.runtimes.bubblewrap.inside.process import ABORTED, Process
 from limpet.runtimes.bubblewrap.inside.spool import Spool
+from limpet.runtimes.bubblewrap.inside.waiting import SHELL, Stock
 
 WORKING_DIRECTORY = "/mnt/data"
 
@@ -23,6 +24,7 @@ class Requests:
         self._boot_id = config["boot_id"]
         self._env: dict[str, str] = config["env"]  # type: ignore[assignment]  # written by the same version on the host
         self._limits: dict[str, int] = config["limits"]  # type: ignore[assignment]  # likewise
+        self.stock = Stock(self._env, self._limits, WORKING_DIRECTORY)
         self._spool = spool
         self._bounds = bounds
         self._release = release
@@ -42,8 +44,8 @@ class Requests:
         return [process for process in self._processes.values() if process.runs]
 
     def _shells(self) -> set[int]:
-        """The processes whose trees are commands that run."""
-        return {process.pid for process in self.running()}
+        """The processes whose trees are commands that run, or that will."""
+        return {process.pid for process in self.running()} | self.stock.pids()
 
     def answer(self, connection: Connection, kind: int, number: int, payload: bytes) -> Process | None:
         """Do what the frame asks. Returns the process that it started, if it did. BadFrame for what cannot be asked."""
@@ -133,16 +135,9 @@ class Requests:
     def _launch(self, asked: dict[str, object], exec_id: str, cwd: str, stdin: bytes) -> Process:
         if self._bounds.is_short_of_processes():
             self._bounds.make_room(self._shells())
-        env = {**self._env, "PWD": cwd, **asked["env"]}  # type: ignore[dict-item]  # of the host's own making
-        argv: list[str] = asked["argv"]  # type: ignore[assignment]  # likewise
-        terminal = asked["terminal"]
         keeps_open = bool(asked["keeps_stdin_open"])
-        if terminal is not None:
-            size = (_int(terminal["columns"]), _int(terminal["rows"]))  # type: ignore[index]  # likewise
-            started = launch.start_on_terminal(argv, cwd=cwd, env=env, limits=self._limits, size=size)
-        else:
-            wants = keeps_open or bool(stdin)
-            started = launch.start(argv, cwd=cwd, env=env, limits=self._limits, wants_stdin=wants)
+        terminal = asked["terminal"]
+        started = self._execute(asked, cwd, wants_stdin=keeps_open or bool(stdin))
         process = Process(
             self._next, exec_id, started, self._spool, terminal=terminal is not None, release=self._release
         )
@@ -159,6 +154,25 @@ class Requests:
             process.end_input()
         process.push_input()
         return process
+
+    def _execute(self, asked: dict[str, object], cwd: str, *, wants_stdin: bool) -> launch.Started:
+        """In the shell that waits, where that is the same; else afresh."""
+        script = asked["script"]
+        argv = asked["argv"] if script is None else [SHELL, "-c", script]
+        added = asked["env"]
+        terminal = asked["terminal"]
+        assert isinstance(argv, list)
+        assert isinstance(added, dict)
+        if isinstance(script, str) and terminal is None:
+            given = self.stock.take(script, cwd=cwd, env=added, wants_stdin=wants_stdin)
+            if given is not None:
+                return given
+        self.stock.empty()
+        env = {**self._env, "PWD": cwd, **added}
+        if terminal is not None:
+            size = (_int(terminal["columns"]), _int(terminal["rows"]))  # type: ignore[index]  # of the host's own making
+            return launch.start_on_terminal(argv, cwd=cwd, env=env, limits=self._limits, size=size)
+        return launch.start(argv, cwd=cwd, env=env, limits=self._limits, wants_stdin=wants_stdin)
 
     def _describe(self, connection: Connection, number: int, process: Process) -> None:
         outcome, code = process.outcome or (None, 0)
