@@ -46,3 +46,11 @@ def test_without_bubblewrap_the_chosen_runtime_does_not_work_and_the_remedy_is_s
     assert done.returncode == 1
     assert "bubblewrap  does not work, chosen: " in done.stdout
     assert "to mend it: " in done.stdout
+
+
+def test_clean_says_when_nothing_is_left_and_a_dry_run_alone_is_a_mistake(limpet: Limpet) -> None:
+    done = limpet("check", "--clean")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Nothing is left of sandboxes that have ended")
+    alone = limpet("check", "--dry-run")
+    assert (alone.returncode, "--clean" in alone.stderr) == (2, True)

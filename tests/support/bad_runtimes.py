@@ -144,8 +144,8 @@ class Faulty:
     async def attach(self, ref: SandboxRef) -> Sandbox:
         return await self.real.attach(ref)
 
-    async def sweep(self, living: frozenset[str]) -> list[str]:
-        return await self.real.sweep(living)
+    async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
+        return await self.real.sweep(living, dry_run=dry_run)
 
 
 class LeakyProcess(FaultyProcess):

@@ -154,8 +154,14 @@ def check_command(
     runtimes: Annotated[list[str] | None, typer.Argument(help="Which runtimes; all by default.")] = None,
     suite: Annotated[bool, typer.Option("--suite", help="Also ask each runtime every promise of the port.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+    cleans: Annotated[bool, typer.Option("--clean", help="Instead remove what ended boxes left on this host.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --clean: show it and remove nothing.")] = False,
 ) -> None:
     """Show what works on this host, why not, and how to mend it."""
-    from limpet.cli.check import check
+    from limpet.cli.check import check, clean
 
+    if dry_run and not cleans:
+        raise typer.BadParameter("it belongs to --clean", param_hint="--dry-run")
+    if cleans:
+        raise typer.Exit(clean(dry_run=dry_run))
     raise typer.Exit(check(runtimes or [], suite=suite, as_json=as_json))

@@ -1,4 +1,7 @@
-"""`limpet check`: what works on this host, why not, and how to mend it. Asks each runtime to really run something."""
+"""`limpet check`: what works on this host, why not, and how to mend it; what ended sandboxes left here, and its removal.
+
+Asks each runtime to really run something.
+"""
 
 import json
 import sys
@@ -60,6 +63,24 @@ def check(names: Sequence[str], *, suite: bool, as_json: bool) -> int:
     works = all(finding.is_fine for finding in findings if finding.name in needed)
     print(as_text(findings, default) if not as_json else _as_json(findings, default))
     return 0 if works else 1
+
+
+def clean(*, dry_run: bool) -> int:
+    """Remove what sandboxes that have ended left on this host, or with `dry_run` only show it. Those that live are spared, whoever
+    they belong to. Returns 0. Raises ConfigInvalid for settings that are wrong, OSError for what cannot be removed."""
+    config = load_config()
+    told = anyio.run(_sweep, config.home, dry_run)
+    where = f"of the home directory {config.home}"
+    print("\n".join(told) if told else f"Nothing is left of sandboxes that have ended, {where}.")
+    return 0
+
+
+async def _sweep(home: Path, dry_run: bool) -> list[str]:
+    told = []
+    for name in wiring.RUNTIMES:
+        async with wiring.load_runtime(name, where="limpet check", key="RUNTIME", home=home) as runtime:
+            told += await runtime.sweep(None, dry_run=dry_run)
+    return told
 
 
 async def _find_out(names: Sequence[str], suite: bool) -> list[Finding]:

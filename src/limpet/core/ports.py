@@ -282,9 +282,10 @@ class Runtime(Protocol):
         """The living sandbox of that ref, from any process. Raises SandboxGone at once if it is not there any more, or is another boot."""
         ...
 
-    async def sweep(self, living: frozenset[str]) -> list[str]:
+    async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
         """End and clear what earlier processes left behind: sandboxes, cgroups, sockets and temporary directories whose name is not
-        in `living`. Returns one sentence for each thing cleared."""
+        in `living`; with None only what is left of sandboxes that have ended. Returns one sentence for each thing cleared; with
+        `dry_run` for each that would be, and clears nothing."""
         ...
 
 

@@ -256,7 +256,7 @@ class MemoryRuntime:
             raise SandboxGone("a sandbox in memory ends with the process that created it.")
         return sandbox
 
-    async def sweep(self, living: frozenset[str]) -> list[str]:
+    async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
         return []  # nothing of it lies outside this process
 
     def _refuse(self, spec: SandboxSpec) -> None:

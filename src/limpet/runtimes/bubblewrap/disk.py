@@ -18,7 +18,7 @@ def used_by(directories: Iterable[Path], processes: Iterable[int] = ()) -> int:
     many names it has. To these come files without any name that `processes` hold open there.
 
     Not seen are a file without a name that is mapped and not open; and, where this process isn't root, a directory that its own
-    owner has closed, and what processes hold that hide, as the agent with its spool does. More than half a minute of looking is not spent on it.
+    owner has closed, and what processes hold that hide, as the agent with its spool does. Half a minute is spent at most.
     """
     tally = _Tally()
     for directory in directories:

@@ -21,6 +21,7 @@ from limpet.runtimes.bubblewrap import box, ending, probe
 from limpet.runtimes.bubblewrap.client import Client, connect
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.layout import lay_out
+from limpet.runtimes.bubblewrap.leftovers import traces
 from limpet.runtimes.bubblewrap.limits import Groups, find_groups
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
 from limpet.runtimes.bubblewrap.settings import NAME, Agent, BubblewrapSettings, Place, reference
@@ -43,7 +44,6 @@ _OFFERS = frozenset(
         Offer.DIRECTORY,
     }
 )
-_SHORT = re.compile(r"[0-9a-f]{16}")
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ANSWERS_WITHIN = 10.0
 _PROBE_WITHIN = 10.0
@@ -277,18 +277,17 @@ class BubblewrapRuntime:
         with scope:
             await watch(watched, client)
 
-    async def sweep(self, living: frozenset[str]) -> list[str]:
+    async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
         self._require_open()
-        kept = {Place.of(self._settings.home, name).short for name in living}
-        found = await to_thread.run_sync(_leftovers, self._settings.home, self._groups)
-        cleared = []
-        for short in sorted(found - kept):
-            place = Place(self._settings.home, short)
-            agent = Agent.recorded(place)
-            lived = agent is not None and ending.lives(agent)
-            await ending.clear(place, agent, self._groups)
-            cleared.append(f"The sandbox {short} {'was ended' if lived else 'had ended'}; what it left was removed.")
-        return cleared
+        kept = None if living is None else {Place.of(self._settings.home, name).short for name in living}
+        told = []
+        for found in await to_thread.run_sync(traces, self._settings.home, self._groups):
+            if found.is_wanted if kept is None else found.place.short in kept:
+                continue
+            if not dry_run:
+                await ending.clear(found.place, found.agent, self._groups)
+            told.append(found.told(removed=not dry_run))
+        return told
 
     def _require_open(self) -> None:
         if self._tasks is None:
@@ -302,14 +301,3 @@ def _prepare(home: Path) -> None:
     for name, mode in (("run", 0o700), ("boxes", 0o711)):
         (home / name).mkdir(exist_ok=True)
         (home / name).chmod(mode)
-
-
-def _leftovers(home: Path, groups: Groups | None) -> set[str]:
-    """The short names of all boxes of which anything is there."""
-    # Only names of ours: containers keep their own directories in boxes/ too, and those hold data.
-    boxes = {path.name for path in (home / "boxes").iterdir() if _SHORT.fullmatch(path.name)}
-    found = {path.stem for path in (home / "run").iterdir()} | boxes
-    if groups is not None:
-        prefix = Place(home, "").group
-        found |= {name.removeprefix(prefix) for name in groups.all(prefix)}
-    return found

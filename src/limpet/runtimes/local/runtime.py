@@ -104,7 +104,7 @@ class LocalRuntime:
             raise SandboxGone("a local sandbox ends with the process that created it.")
         return sandbox
 
-    async def sweep(self, living: frozenset[str]) -> list[str]:
+    async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
         return []  # a keeper clears up after its owner, however that ended
 
     def _refuse(self, spec: SandboxSpec) -> None:
