@@ -1,8 +1,6 @@
 """Hosts and images of other kinds: what the probe says where no box can be had, and an image that has no Python."""
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from limpet.core.ports import SandboxSpec
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
 from limpet.runtimes.bubblewrap.probe import explain
 from tests.runtimes.bubblewrap.boxes import box_of, remains, run
+from tests.support.images import image_without_python
 
 pytestmark = pytest.mark.anyio
 
@@ -53,26 +52,8 @@ def test_a_complaint_that_nothing_explains_still_names_something_to_try() -> Non
     assert (found.works, found.remedy) == (False, "Install bubblewrap 0.8.0 or newer (Debian 12, Ubuntu 24.04).")
 
 
-def _image(directory: Path) -> Path:
-    """A root file system with bash, ls and cat, their libraries, and no Python."""
-    programs = ["/usr/bin/bash", "/usr/bin/ls", "/usr/bin/cat"]
-    found = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
-    files = {word for word in found.split() if word.startswith("/") and not word.endswith(":")} | set(programs)
-    for file in files:
-        place = directory / os.path.normpath(f"usr{file}" if not file.startswith("/usr") else file.lstrip("/"))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(os.path.realpath(file), place)
-    for name in ("bin", "lib", "lib64"):
-        (directory / name).symlink_to(f"usr/{name}")
-    (directory / "etc").mkdir()
-    (directory / "etc/issue").write_text("of the image\n")
-    (directory / "etc/passwd").write_text("somebody:x:7:7::/:/bin/sh\n")
-    (directory / "opt").mkdir()
-    return directory
-
-
 async def test_an_image_without_python_is_a_box_too(runtime: BubblewrapRuntime, home: Path) -> None:
-    async with box_of(runtime, image=_image(home / "image")) as box:
+    async with box_of(runtime, image=image_without_python(home / "image")) as box:
         outcome, stdout, stderr = await run(
             box,
             "cat /etc/issue; while read -r line; do echo ${line%%:*}; done < /etc/passwd; echo x > f; ls /usr/bin; ls -d /opt",

@@ -11,17 +11,7 @@ DELIVERED: frozenset[Work] = frozenset({"A1"})
 EARLY: frozenset[str] = frozenset({"hosted-tools-of-others-are-relayed-or-refused"})
 
 # Held promises without a test. It only shrinks: an id that has a marked test fails here until it is taken out.
-NOT_YET_PROVED: frozenset[str] = frozenset(
-    {
-        "box-has-no-network-by-default",
-        "bubblewrap-takes-image-cpus-and-memory",
-        "command-returns-when-its-own-shell-ends",
-        "hadrian-commands-start-in-mnt-data",
-        "hadrian-plain-linux-host-is-enough",
-        "local-runtime-names-its-data-directory",
-        "mnt-data-is-the-writable-workdir",
-    }
-)
+NOT_YET_PROVED: frozenset[str] = frozenset()
 
 
 def is_held(promise: Promise) -> bool:
