@@ -22,6 +22,11 @@ def test_the_announcement_says_where_it_is_and_what_runs_commands_and_why(served
     assert second.startswith(f"commands run in local, chosen by {served.directory}/limpet.toml: ")
 
 
+def test_the_log_says_what_the_runtime_does_not_hold(served: Gateway) -> None:
+    assert "[warning" in served.log.read_text()
+    assert "There is no isolation" in served.log.read_text().partition("[warning")[2]
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="There is no curl on this machine to paste the request into.")
 def test_the_announced_request_can_be_pasted(served: Gateway) -> None:
     announced = next(line for line in served.log.read_text().splitlines() if line.startswith("  curl "))

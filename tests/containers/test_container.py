@@ -20,7 +20,7 @@ from limpet.containers.container import (
 )
 from limpet.containers.shapes import container_object
 from limpet.core.clock import MICROSECONDS
-from limpet.core.ports import Limits, Offer, SandboxRef, TimeToLive, WhileOwned
+from limpet.core.ports import Held, Limits, Offer, SandboxRef, TimeToLive, WhileOwned
 from limpet.store.containers import ContainerRecord
 
 T = 1_700_000_000 * MICROSECONDS
@@ -102,7 +102,9 @@ def test_a_reference_survives_its_row() -> None:
 def test_a_container_on_the_wire() -> None:
     record = replace(RECORD, memory_limit="1g")
 
-    assert container_object(record, T) == {
+    held = Held(memory="process", processes="process", disk="sandbox")
+
+    assert container_object(record, T, held) == {
         "id": "cntr_1",
         "object": "container",
         "name": "mine",
@@ -114,8 +116,9 @@ def test_a_container_on_the_wire() -> None:
         "network_policy": {"type": "disabled"},
         "expires_at": 1_700_001_205,
         "idle_ttl_secs": 1200,
+        "limits": {"memory": "per process", "processes": "per process", "cpu": "none", "disk": "per sandbox"},
     }
-    assert container_object(record, END + 1)["status"] == "expired"
+    assert container_object(record, END + 1, held)["status"] == "expired"
 
 
 @pytest.mark.parametrize(

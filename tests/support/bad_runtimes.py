@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from limpet.core.command import START, Aborted, Chunk, Command, Outcome, Position, Script, TimedOut
-from limpet.core.ports import Files, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
+from limpet.core.ports import Files, Held, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
 from limpet.runtimes.local.runtime import LocalRuntime
 
 PIPE_BUFFER = 64 << 10
@@ -124,6 +124,10 @@ class Faulty:
     @property
     def offers(self) -> frozenset[Offer]:
         return self.real.offers
+
+    @property
+    def held(self) -> Held:
+        return self.real.held
 
     async def __aenter__(self) -> Self:
         await self.tasks.__aenter__()

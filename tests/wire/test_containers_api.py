@@ -7,12 +7,17 @@ from typing import Any
 import openai
 import pytest
 
+from limpet.runtimes.bubblewrap.limits import find_groups
 from tests.support.gateway import Gateway
 from tests.support.host import eventually, processes_of, rows, stored_ref
 from tests.wire.asking import SHELL, container_of, printed, referring_to, run
 from tests.wire.schema import check_container, check_container_list, check_deleted, check_error
 
 DAY = 24 * 3600
+
+# What limits bind in the default runtime where this test runs.
+_WHOLE = "per sandbox" if find_groups() else "per process"
+LIMITS = {"memory": _WHOLE, "processes": _WHOLE, "cpu": _WHOLE if find_groups() else "none", "disk": "per sandbox"}
 
 
 def made(client: openai.OpenAI, name: str = "a box", **fields: Any) -> str:
@@ -53,6 +58,7 @@ def test_a_new_container_has_every_field_with_its_default(client: openai.OpenAI)
         "network_policy": {"type": "disabled"},
         "expires_at": container.created_at + 1200,
         "idle_ttl_secs": 1200,
+        "limits": LIMITS,
     }
     assert client.containers.files.list(container.id).data == []
 

@@ -28,7 +28,7 @@ from limpet.core.clock import Clock, SystemClock
 from limpet.core.errors import LimpetError, NotFound, RequestInvalid, StoreError
 from limpet.core.events import move
 from limpet.core.ids import CONTAINER, new_id
-from limpet.core.ports import Offer, Runtime
+from limpet.core.ports import Held, Offer, Runtime
 from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.database import Database
 from limpet.store.executions import Executions
@@ -105,6 +105,11 @@ class ContainerManager:
         self.swept: tuple[str, ...] = ()
         self._unended: dict[str, ContainerRecord] = {}
         self._stack = AsyncExitStack()
+
+    @property
+    def held(self) -> Held:
+        """How the limits of containers are held on this host."""
+        return self._runtime.held
 
     async def __aenter__(self) -> Self:
         self.swept = tuple(await self._boxes.sweep(await self._rows.running()))

@@ -1,17 +1,20 @@
 """Containers and their files as the wire shows them (contract 1.6). Pure."""
 
 import posixpath
+from dataclasses import asdict
 from typing import Any
 
 from limpet.containers.container import expires_at, is_due
 from limpet.core.clock import seconds
+from limpet.core.ports import Held, Scope
 from limpet.store.containers import ContainerRecord
 from limpet.store.files import ContainerFileRecord
 
 
-def container_object(record: ContainerRecord, now: int) -> dict[str, Any]:
-    """The container at the time `now` (microseconds). `expires_at` and `idle_ttl_secs` are extensions (seed 04). Without a limit
-    of its own there is no `memory_limit`: OpenAI's schema has no null there."""
+def container_object(record: ContainerRecord, now: int, held: Held) -> dict[str, Any]:
+    """The container at the time `now` (microseconds). `expires_at` and `idle_ttl_secs` are extensions (seed 04), and so is `limits`:
+    what its limits bind on this host, "per sandbox", "per process" or "none". Without a limit of its own there is no
+    `memory_limit`: OpenAI's schema has no null there."""
     shape = {
         "id": record.id,
         "object": "container",
@@ -23,8 +26,13 @@ def container_object(record: ContainerRecord, now: int) -> dict[str, Any]:
         "network_policy": record.spec.get("network_policy", {"type": "disabled"}),
         "expires_at": seconds(expires_at(record)),
         "idle_ttl_secs": record.idle_ttl,
+        "limits": {name: _bound(scope) for name, scope in asdict(held).items()},
     }
     return shape if record.memory_limit is None else {**shape, "memory_limit": record.memory_limit}
+
+
+def _bound(scope: Scope) -> str:
+    return "none" if scope == "none" else f"per {scope}"
 
 
 def deleted_container(container_id: str) -> dict[str, Any]:

@@ -59,6 +59,19 @@ class Limits:
     open_files: int | None = None
 
 
+Scope = Literal["sandbox", "process", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a limit binds on this host: a whole sandbox, each process in it, or nothing."""
+
+    memory: Scope = "none"
+    processes: Scope = "none"
+    cpu: Scope = "none"
+    disk: Scope = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class WhileOwned:
     """The sandbox ends with the process that created it, however that ends."""
@@ -264,6 +277,11 @@ class Runtime(Protocol):
 
     @property
     def offers(self) -> frozenset[Offer]: ...
+
+    @property
+    def held(self) -> Held:
+        """How limits are held here, known once it is open. Offer.LIMITS says that memory, processes and CPU are, of the whole sandbox."""
+        ...
 
     async def __aenter__(self) -> Self: ...
 

@@ -18,7 +18,7 @@ from bashkit import Bash, ExecResult, ExecutionProfile, FileSystem
 
 from limpet.core.command import Aborted, Argv, Command, Exited, Outcome, Script, Stream, TimedOut
 from limpet.core.errors import BootFailed, OfferMissing, SandboxClosed, SandboxGone, WorkingDirectoryMissing
-from limpet.core.ports import Files, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
+from limpet.core.ports import Files, Held, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
 from limpet.runtimes.process import SpooledProcess
 from limpet.runtimes.refusals import refuse_impossible, refuse_impossible_spec
 from limpet.runtimes.virtualfiles import VirtualFiles
@@ -212,6 +212,10 @@ class MemoryRuntime:
     @property
     def offers(self) -> frozenset[Offer]:
         return OFFERS
+
+    @property
+    def held(self) -> Held:
+        return Held()
 
     async def __aenter__(self) -> Self:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())

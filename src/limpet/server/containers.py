@@ -38,7 +38,7 @@ def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
             raise RequestInvalid('The body must be a JSON object such as {"name": "my-workspace"}.')
         name = checked_name(body.get("name"))
         record = await manager.create(TENANT, name=name, spec=manager.narrow(body))
-        return JSONResponse(container_object(record, clock.now()))
+        return JSONResponse(container_object(record, clock.now(), manager.held))
 
     async def index(request: Request) -> Response:
         page = await manager.list(
@@ -48,11 +48,13 @@ def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
             order="asc" if one_of(request, "order", default="desc", allowed=ORDERS) == "asc" else "desc",
             name=request.query_params.get("name"),
         )
-        return list_object([container_object(record, clock.now()) for record in page.records], page.has_more)
+        return list_object(
+            [container_object(record, clock.now(), manager.held) for record in page.records], page.has_more
+        )
 
     async def read(request: Request) -> Response:
         record = await manager.get(TENANT, request.path_params["container_id"])
-        return JSONResponse(container_object(record, clock.now()))
+        return JSONResponse(container_object(record, clock.now(), manager.held))
 
     async def delete(request: Request) -> Response:
         container_id = request.path_params["container_id"]

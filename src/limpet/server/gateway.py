@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 import anyio
+import structlog
 import uvicorn
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
@@ -37,6 +38,8 @@ from limpet.upstreams.routing import Route, Router
 
 # So long open streams may go on after a signal; then they are cut. Their runs are not lost with them.
 GRACE_SECONDS = 2
+
+log = structlog.get_logger()
 
 
 class Announce(Protocol):
@@ -159,6 +162,8 @@ async def serve(
 
             def ready() -> None:
                 announce(address=address, runtime=runtime.name, reason=" ".join([why, probe.detail, *probe.notes]))
+                for note in probe.notes:
+                    log.warning("what this runtime does not hold here", runtime=runtime.name, note=note)
 
             async with _signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as gateway:
                 await _serve_until(stopping, gateway, listener, ready)

@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from limpet.core.ports import Limits
+from limpet.core.ports import Held, Limits
 
 _PERIOD = 100_000  # microseconds
 # What a box needs beside its commands: bubblewrap's own process, the agent, and room for the agent to start one more.
@@ -159,6 +159,13 @@ def _delegated(root: Path, own: Path) -> Path | None:
             if os.access(above, os.W_OK) and _enables(above) and _makes(parent) and _enables(parent):
                 return parent
     return None
+
+
+def held(groups: Groups | None) -> Held:
+    """What the bounds of a box bind where its groups can, or cannot, be made."""
+    if groups is None:
+        return Held(memory="process", processes="process", cpu="none", disk="sandbox")
+    return Held(memory="sandbox", processes="sandbox", cpu="sandbox", disk="sandbox")
 
 
 def of_each_process(limits: Limits, *, whole_box: bool) -> dict[str, int]:

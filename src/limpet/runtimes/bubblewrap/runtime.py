@@ -16,8 +16,8 @@ from anyio.abc import TaskGroup
 
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, RuntimeUnavailable, SandboxClosed, SandboxGone
-from limpet.core.ports import Offer, Probe, SandboxRef, SandboxSpec
-from limpet.runtimes.bubblewrap import box, ending, probe
+from limpet.core.ports import Held, Offer, Probe, SandboxRef, SandboxSpec
+from limpet.runtimes.bubblewrap import box, ending, limits, probe
 from limpet.runtimes.bubblewrap.client import Client, connect
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.layout import lay_out
@@ -71,6 +71,10 @@ class BubblewrapRuntime:
     def offers(self) -> frozenset[Offer]:
         """LIMITS only where cgroups can be made; known once it is open."""
         return _OFFERS | {Offer.LIMITS} if self._groups else _OFFERS
+
+    @property
+    def held(self) -> Held:
+        return limits.held(self._groups)
 
     async def __aenter__(self) -> Self:
         await to_thread.run_sync(_prepare, self._settings.home)

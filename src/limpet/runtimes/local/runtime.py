@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, OfferMissing, SandboxGone
-from limpet.core.ports import Offer, Probe, Sandbox, SandboxRef, SandboxSpec
+from limpet.core.ports import Held, Offer, Probe, Sandbox, SandboxRef, SandboxSpec
 from limpet.runtimes.local.link import start_keeper
 from limpet.runtimes.local.place import Place
 from limpet.runtimes.local.sandbox import NAME, OFFERS, LocalSandbox
@@ -38,6 +38,10 @@ class LocalRuntime:
     @property
     def offers(self) -> frozenset[Offer]:
         return OFFERS
+
+    @property
+    def held(self) -> Held:
+        return Held()
 
     async def __aenter__(self) -> Self:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
