@@ -7,17 +7,16 @@ everything that waited hears that the sandbox is gone.
 import os
 import socket
 import struct
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
 from typing import NoReturn
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from limpet.core.command import Aborted, Chunk, Exited, Lost, Outcome, Position, TimedOut
+from limpet.core.command import START, Aborted, Chunk, Exited, Lost, Outcome, Position, TimedOut
 from limpet.core.errors import SandboxGone
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.inside.process import ABORTED, EXITED, TIMED_OUT
@@ -26,6 +25,7 @@ _RECEIVE = 1 << 18
 _NOTED = 10_000  # processes with notes
 _NOTES = 16  # of one process, and how long each may be
 _NOTE_LIMIT = 500
+_DROPPED = "That part of the command's output was let go of already."
 _BROKEN = "It broke the protocol: {}."
 
 
@@ -41,12 +41,20 @@ class Reply:
 
 @dataclass(slots=True)
 class Reading:
-    """One reader of a process's output: chunks until None. `position` is what has arrived, `credit` what may still come."""
+    """One reader of a process's output. `position` is what has arrived, `credit` what may still come.
+
+    One that goes `ahead` comes with a start, unasked, and slows the command down only once more is granted. `has_all`: nothing comes
+    any more; `was_dropped`: what should come next was let go of.
+    """
 
     number: int
-    chunks: MemoryObjectSendStream[Chunk | None]
-    position: Position
+    position: Position = START
     credit: int = wire.WINDOW
+    ahead: bool = False
+    has_all: bool = False
+    was_dropped: bool = False
+    chunks: deque[Chunk] = field(default_factory=deque)
+    arrived: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Client:
@@ -96,7 +104,7 @@ class Client:
         for reply in self._replies.values():
             reply.arrived.set()
         for reading in self._readings.values():
-            reading.chunks.close()
+            reading.arrived.set()
         for tell in self._endings.values():
             tell(Lost(f"The sandbox is gone. {reason}"))
 
@@ -177,7 +185,8 @@ class Client:
                 self._take_output(number, payload)
             case wire.READ_END:
                 if (reading := self._readings.pop(number, None)) is not None:
-                    reading.chunks.send_nowait(None)
+                    reading.has_all = True
+                    reading.arrived.set()
             case wire.ENDED:
                 ended = wire.decode(payload)
                 self.keep_notes(number, ended)
@@ -189,6 +198,9 @@ class Client:
                     if reply.heard is not None:
                         reply.heard(reply)
                     reply.arrived.set()
+                elif (reading := self._readings.pop(number, None)) is not None:
+                    reading.was_dropped = True
+                    reading.arrived.set()
             case _:
                 raise wire.BadFrame(f"a frame of kind {kind}")
 
@@ -205,7 +217,8 @@ class Client:
             raise wire.BadFrame("output out of order")
         reading.position = reading.position.after(chunk)
         reading.credit -= len(data)
-        reading.chunks.send_nowait(chunk)
+        reading.chunks.append(chunk)
+        reading.arrived.set()
 
     def _take_ending(self, process: int, outcome: Outcome) -> None:
         if (tell := self._endings.pop(process, None)) is not None:
@@ -226,13 +239,16 @@ class Client:
         else:
             self._endings[process] = tell
 
-    async def open_reading(
-        self, process: int, since: Position
-    ) -> tuple[Reading, MemoryObjectReceiveStream[Chunk | None]]:
-        """Begin to read a process's output. Raises SandboxGone."""
-        send, receive = anyio.create_memory_object_stream[Chunk | None](inf)
+    def expect_ahead(self) -> Reading:
+        """A reading that a start shall come with."""
         number = self._number()
-        reading = self._readings[number] = Reading(number, send, since)
+        reading = self._readings[number] = Reading(number, credit=wire.AHEAD, ahead=True)
+        return reading
+
+    async def open_reading(self, process: int, since: Position) -> Reading:
+        """Begin to read a process's output. Raises SandboxGone."""
+        number = self._number()
+        reading = self._readings[number] = Reading(number, since)
         asked = {"reader": reading.number, "process": process, "stdout": since.stdout, "stderr": since.stderr}
         try:
             reply = await self.request(wire.READ, asked)
@@ -241,13 +257,27 @@ class Client:
             raise
         if reply.refused:
             self.close_reading(reading)
-            raise SandboxGone("That part of the command's output was let go of already.")
-        return reading, receive
+            raise SandboxGone(_DROPPED)
+        return reading
+
+    async def next_chunk(self, reading: Reading) -> Chunk | None:
+        """What comes next; None at the end. Raises SandboxGone."""
+        while not reading.chunks:
+            if reading.has_all:
+                return None
+            if reading.was_dropped:
+                raise SandboxGone(_DROPPED)
+            if self.gone is not None:
+                self.raise_gone()
+            reading.arrived = anyio.Event()
+            await reading.arrived.wait()
+        return reading.chunks.popleft()
 
     def grant(self, reading: Reading, amount: int) -> None:
         """Let so many more bytes come."""
         if self.gone is None and reading.number in self._readings:
             reading.credit += amount
+            reading.ahead = False
             self.post(wire.GRANT, reading.number, wire.NUMBER.pack(amount))
 
     def close_reading(self, reading: Reading) -> None:

@@ -15,7 +15,7 @@ from limpet.core.errors import (
     WorkingDirectoryMissing,
 )
 from limpet.core.ports import Files, Offer, SandboxRef
-from limpet.runtimes.bubblewrap.client import Client, Reply, extent_of, outcome_of
+from limpet.runtimes.bubblewrap.client import Client, Reading, Reply, extent_of, outcome_of
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.settings import NAME
 from limpet.runtimes.refusals import refuse_impossible
@@ -26,10 +26,11 @@ _STDIN_PIECE = 1 << 18
 class BubblewrapProcess:
     """core.ports.Process."""
 
-    def __init__(self, exec_id: str, client: Client, number: int) -> None:
+    def __init__(self, exec_id: str, client: Client, number: int, ahead: Reading | None = None) -> None:
         self._exec_id = exec_id
         self._client = client
         self._number = number  # the agent's
+        self._ahead = ahead  # the first of its output, which comes unasked; for the first who reads from the start
         self._outcome: Outcome | None = None
         self._ended = anyio.Event()
 
@@ -43,23 +44,21 @@ class BubblewrapProcess:
         self._ended.set()
 
     async def output(self, since: Position = START) -> AsyncIterator[Chunk]:
-        reading, chunks = await self._client.open_reading(self._number, since)
+        if since == START and self._ahead is not None:
+            reading, self._ahead = self._ahead, None
+        else:
+            reading = await self._client.open_reading(self._number, since)
         used = 0
         try:
-            while True:
-                try:
-                    chunk = await chunks.receive()
-                except anyio.EndOfStream:
-                    self._client.raise_gone()
-                if chunk is None:
-                    return
+            while (chunk := await self._client.next_chunk(reading)) is not None:
+                if reading.ahead and not reading.has_all:
+                    self._client.grant(reading, wire.WINDOW - wire.AHEAD)
                 yield chunk
                 used += len(chunk.data)
                 if used >= wire.WINDOW // 4:
                     self._client.grant(reading, used)
                     used = 0
         finally:
-            chunks.close()
             self._client.close_reading(reading)
 
     async def extent(self) -> tuple[Position, Position]:
@@ -93,7 +92,10 @@ class BubblewrapProcess:
             await self.wait()
 
     async def forget(self) -> None:
-        await self._ask(wire.FORGET)
+        if self._ahead is not None:
+            self._client.close_reading(self._ahead)
+        # Without an answer: whoever asks for it later asks behind this.
+        self._client.post(wire.FORGET, 0, wire.encode({"process": self._number}))
         self._client.notes.pop(self._number, None)
 
     async def _ask(self, kind: int, **values: int) -> Reply:
@@ -142,10 +144,17 @@ class BubblewrapSandbox:
             raise BadCommand(
                 f"The standard input has {len(stdin)} bytes; {wire.STDIN_LIMIT} fit. Write it to a file under /mnt/data."
             )
-        asked = wire.encode({"exec_id": exec_id, **_asked(command)})
+        ahead = self._client.expect_ahead()
+        asked = wire.encode({"exec_id": exec_id, "reader": ahead.number, **_asked(command)})
         payload = wire.NUMBER.pack(len(asked)) + asked + stdin
         met: list[BubblewrapProcess] = []
-        reply = await self._client.request(wire.START, {}, payload=payload, heard=self._meeting(exec_id, met))
+        try:
+            reply = await self._client.request(
+                wire.START, {}, payload=payload, heard=self._meeting(exec_id, met, ahead)
+            )
+        except BaseException:
+            self._client.close_reading(ahead)
+            raise
         if reply.refused:
             _raise_refusal(reply, command)
         return met[0]
@@ -156,17 +165,27 @@ class BubblewrapSandbox:
         await self._client.request(wire.FIND, {"exec_id": exec_id}, heard=self._meeting(exec_id, met))
         return met[0] if met else None
 
-    def _meeting(self, exec_id: str, met: list[BubblewrapProcess]) -> Callable[[Reply], None]:
-        """Makes the handle in the moment in which the answer comes: the process's end may lie right behind it."""
-        return lambda reply: None if reply.refused else met.append(self._process(exec_id, reply))
+    def _meeting(
+        self, exec_id: str, met: list[BubblewrapProcess], ahead: Reading | None = None
+    ) -> Callable[[Reply], None]:
+        """Makes the handle in the moment in which the answer comes: the process's output and end may lie right behind it."""
 
-    def _process(self, exec_id: str, reply: Reply) -> BubblewrapProcess:
+        def meet(reply: Reply) -> None:
+            comes = not reply.refused and reply.values.get("ahead") is True
+            if ahead is not None and not comes:
+                self._client.close_reading(ahead)
+            if not reply.refused:
+                met.append(self._process(exec_id, reply, ahead if comes else None))
+
+        return meet
+
+    def _process(self, exec_id: str, reply: Reply, ahead: Reading | None) -> BubblewrapProcess:
         number = reply.values.get("process")
         if not isinstance(number, int):
             raise wire.BadFrame("a process without a number")
         if number in self._processes:
             return self._processes[number]
-        process = BubblewrapProcess(exec_id, self._client, number)
+        process = BubblewrapProcess(exec_id, self._client, number, ahead)
         if reply.values.get("outcome") is not None:
             self._client.keep_notes(number, reply.values)
             process.end(outcome_of(reply.values))

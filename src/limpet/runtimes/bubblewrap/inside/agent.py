@@ -19,6 +19,7 @@ from limpet.runtimes.bubblewrap.inside.connection import Connection
 from limpet.runtimes.bubblewrap.inside.process import Process
 from limpet.runtimes.bubblewrap.inside.requests import Requests
 from limpet.runtimes.bubblewrap.inside.spool import Spool
+from limpet.runtimes.bubblewrap.inside.waiting import WaitingShell
 
 
 class Agent:
@@ -63,8 +64,18 @@ class Agent:
             self._reap()
             self._tend()
             if self._idles and not self._requests.running():
-                self._requests.stock.fill()
+                self._let_one_wait()
             self._idles = False
+
+    def _let_one_wait(self) -> None:
+        """Have a shell for the next command, and make it ready while nobody asks."""
+        self._requests.stock.fill()
+        shell = self._requests.stock.shell
+        if shell is not None and shell.executed is not None:
+            self._watch(shell.executed, select.EPOLLIN, self._on_executed(shell))
+
+    def _on_executed(self, shell: WaitingShell) -> Callable[[int], None]:
+        return lambda _: shell.settle()
 
     def _patience(self) -> float | None:
         """How long nothing needs to be done."""

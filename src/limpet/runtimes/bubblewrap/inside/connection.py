@@ -12,13 +12,15 @@ _RECEIVE = 1 << 18
 
 
 class Reader:
-    """Somebody on the host who wants a command's output from some offset on, as fast as he grants."""
+    """Somebody on the host who wants a command's output from some offset on, as fast as he grants. One that goes `ahead` holds
+    nobody up once its credit is used, until more is granted: nobody may have asked for it."""
 
-    def __init__(self, number: int, process: Process, position: dict[int, int]) -> None:
+    def __init__(self, number: int, process: Process, position: dict[int, int], *, ahead: bool = False) -> None:
         self.number = number
         self.process = process
         self.position = position
-        self.credit = wire.WINDOW
+        self.credit = wire.AHEAD if ahead else wire.WINDOW
+        self._ahead = ahead
         self.done = False
         # Where each stream ends for it, once the command has ended: what is written later is for later readers.
         self._ends: dict[int, int] | None = None
@@ -32,6 +34,9 @@ class Reader:
             self._ends = {stream: stored.end for stream, stored in self.process.streams.items()}
         for stream, stored in self.process.streams.items():
             at = self.position[stream]
+            if at < stored.start and self.credit > 0:
+                self.close()
+                return wire.frame(wire.REFUSED, self.number, wire.encode({"error": "dropped"}))
             left = (stored.end if self._ends is None else min(stored.end, self._ends[stream])) - at
             if left <= 0:
                 continue
@@ -40,11 +45,19 @@ class Reader:
             data = stored.read(at, min(self.credit, left, wire.PIECE))
             self.position[stream] = at + len(data)
             self.credit -= len(data)
+            if self._ahead and self.credit == 0:
+                self.process.positions.pop(self, None)
             return wire.frame(wire.DATA, self.number, wire.CHUNK.pack(stream, at) + data)
         if self.process.runs:
             return None
         self.close()
         return wire.frame(wire.READ_END, self.number)
+
+    def grant(self, amount: int) -> None:
+        self.credit += amount
+        if self._ahead and not self.done:
+            self._ahead = False
+            self.process.positions[self] = self.position
 
     def close(self) -> None:
         self.done = True

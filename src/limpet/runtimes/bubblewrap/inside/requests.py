@@ -24,7 +24,7 @@ class Requests:
         self._boot_id = config["boot_id"]
         self._env: dict[str, str] = config["env"]  # type: ignore[assignment]  # written by the same version on the host
         self._limits: dict[str, int] = config["limits"]  # type: ignore[assignment]  # likewise
-        self.stock = Stock(self._env, self._limits, WORKING_DIRECTORY)
+        self.stock = Stock(self._env, self._limits, WORKING_DIRECTORY, release)
         self._spool = spool
         self._bounds = bounds
         self._release = release
@@ -55,7 +55,7 @@ class Requests:
             self._write(connection, number, payload)
         elif kind == wire.GRANT:
             if number in connection.readers:
-                connection.readers[number].credit += wire.NUMBER.unpack(payload)[0]
+                connection.readers[number].grant(wire.NUMBER.unpack(payload)[0])
         elif kind == wire.UNREAD:
             if number in connection.readers:
                 connection.readers.pop(number).close()
@@ -87,7 +87,8 @@ class Requests:
     def _about_process(self, connection: Connection, kind: int, number: int, asked: dict[str, object]) -> None:
         process = self._processes.get(_int(asked["process"]))
         if process is None or process.forgotten:
-            self._refuse(connection, number, "unknown")
+            if number:
+                self._refuse(connection, number, "unknown")
             return
         if kind == wire.READ:
             position = {1: _int(asked["stdout"]), 2: _int(asked["stderr"])}
@@ -109,7 +110,8 @@ class Requests:
             self._forget(process)
         else:
             raise wire.BadFrame(f"a request of kind {kind}")
-        connection.send(wire.REPLY, number, wire.encode({}))
+        if number:
+            connection.send(wire.REPLY, number, wire.encode({}))
 
     def _start(self, connection: Connection, number: int, payload: bytes) -> Process | None:
         size = wire.NUMBER.unpack_from(payload)[0]
@@ -129,7 +131,9 @@ class Requests:
         except OSError as error:
             self._refuse(connection, number, "room", reason=str(error.strerror))
             return None
-        self._describe(connection, number, process)
+        self._describe(connection, number, process, ahead=True)
+        reader = _int(asked["reader"])
+        connection.readers[reader] = Reader(reader, process, {1: 0, 2: 0}, ahead=True)
         return process
 
     def _launch(self, asked: dict[str, object], exec_id: str, cwd: str, stdin: bytes) -> Process:
@@ -174,12 +178,15 @@ class Requests:
             return launch.start_on_terminal(argv, cwd=cwd, env=env, limits=self._limits, size=size)
         return launch.start(argv, cwd=cwd, env=env, limits=self._limits, wants_stdin=wants_stdin)
 
-    def _describe(self, connection: Connection, number: int, process: Process) -> None:
+    def _describe(self, connection: Connection, number: int, process: Process, *, ahead: bool = False) -> None:
         outcome, code = process.outcome or (None, 0)
-        connection.follows.add(process.number)
+        if outcome is None:
+            connection.follows.add(process.number)
         kept = [at for stored in process.streams.values() for at in (stored.start, stored.end)]
         described = {"process": process.number, "outcome": outcome, "code": code, "terminal": process.terminal}
-        connection.send(wire.REPLY, number, wire.encode({**described, "kept": kept, "notes": process.notes}))
+        connection.send(
+            wire.REPLY, number, wire.encode({**described, "kept": kept, "notes": process.notes, "ahead": ahead})
+        )
 
     def _refuse(self, connection: Connection, number: int, error: str, *, reason: str = "") -> None:
         connection.send(wire.REFUSED, number, wire.encode({"error": error, "reason": reason}))

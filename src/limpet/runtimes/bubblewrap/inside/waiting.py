@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import select
+from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
 from limpet.runtimes.bubblewrap.inside import launch, tree
 
@@ -81,7 +82,7 @@ def _is_plain(name: str) -> bool:
 class WaitingShell:
     """One that waits. `prepare` makes it ready once it was executed; `give` hands it a command, once."""
 
-    def __init__(self, env: dict[str, str], limits: dict[str, int], cwd: str) -> None:
+    def __init__(self, env: dict[str, str], limits: dict[str, int], cwd: str, release: Callable[[int], None]) -> None:
         self._orders_end, self._orders = os.pipe()
         self._input_end, self._input = os.pipe()
         env = {**env, "PWD": cwd, "BASH_ENV": f"/dev/fd/{self._orders_end}"}
@@ -96,15 +97,19 @@ class WaitingShell:
         _close(*handed)
         os.set_blocking(self._input, False)
         assert self.started.executed is not None
-        self._executed = self.started.executed
+        self.executed: int | None = self.started.executed
+        self._release = release
         self.started.executed = None
         self._memory: int | None = None
         self._address = 0
 
     def prepare(self) -> bool:
-        """Find its room. False where that cannot be: it is dead, or not the bash that we know."""
+        """Find its room, once it was executed. False where that cannot be: it is dead, or not the bash that we know."""
         if self._memory is not None:
             return True
+        if self.executed is not None:
+            self._release(self.executed)
+            self.executed = None
         pid = self.started.pid
         try:
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
@@ -124,6 +129,10 @@ class WaitingShell:
         launch.make_first_to_go(pid)
         return self._memory is not None
 
+    def settle(self) -> None:
+        """It was executed: prepare it; whether that went well is asked when it is needed."""
+        self.prepare()
+
     def give(self, script: str, *, cwd: str | None, env: dict[str, str], wants_stdin: bool) -> launch.Started | None:
         """Let it run `script`; `cwd` only where it is another than its own. None where it does not take it: then nothing ran."""
         try:
@@ -141,7 +150,7 @@ class WaitingShell:
             os.write(self._orders, orders)
         except OSError:
             return None
-        _close(self._orders, self._memory, self._executed)
+        _close(self._orders, self._memory)
         if wants_stdin:
             self.started.stdin = self._input
         else:
@@ -149,7 +158,9 @@ class WaitingShell:
         return self.started
 
     def _is_there(self) -> bool:
-        return self.prepare() or bool(select.select([self._executed], [], [], _PATIENCE)[0] and self.prepare())
+        if self.executed is not None:
+            select.select([self.executed], [], [], _PATIENCE)
+        return self.prepare()
 
     def _preparations(self, text: bytes, cwd: str | None, env: dict[str, str], wants_stdin: bool) -> str:
         """What it does before the script, and leaves no trace of."""
@@ -169,7 +180,9 @@ class WaitingShell:
 
     def close(self) -> None:
         """Close what the agent holds of it."""
-        _close(self._orders, self._input, self._executed, *self.started.outputs)
+        _close(self._orders, self._input, *self.started.outputs)
+        if self.executed is not None:
+            self._release(self.executed)
         if self._memory is not None:
             os.close(self._memory)
 
@@ -186,21 +199,26 @@ def _quote(text: str) -> str:
 class Stock:
     """At most one waiting shell. The first one only proves that this box's bash takes what it is given."""
 
-    def __init__(self, env: dict[str, str], limits: dict[str, int], cwd: str) -> None:
+    def __init__(self, env: dict[str, str], limits: dict[str, int], cwd: str, release: Callable[[int], None]) -> None:
         self._env = env
         self._limits = limits
         self._cwd = cwd
+        self._release = release
         self._shell: WaitingShell | None = None
         self._proof: launch.Started | None = None
         self._is_proved = False
         self._tries = 0 if reads_at_start(env) else _TRIES
+
+    @property
+    def shell(self) -> WaitingShell | None:
+        return self._shell
 
     def fill(self) -> None:
         """Start one, where there is none; called when the box's last running command has ended."""
         if self._tries == 0 or self._shell is not None or self._proof is not None:
             return
         try:
-            self._shell = WaitingShell(self._env, self._limits, self._cwd)
+            self._shell = WaitingShell(self._env, self._limits, self._cwd, self._release)
         except OSError:
             return  # no room now; the next command takes a fresh one
         if not self._is_proved:

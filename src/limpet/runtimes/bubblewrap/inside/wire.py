@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 2
+VERSION = 3
 
 # From the host. All but GRANT and UNREAD are answered by a REPLY or a REFUSED of the same id.
 HELLO = 1  # {version}
-START = 2  # length of a value (4 bytes), the value, standard input
+START = 2  # length of a value (4 bytes), the value, standard input; `reader` gets the first AHEAD bytes of output
 FIND = 3  # {exec_id}
 READ = 4  # {reader, process, stdout, stderr}
 GRANT = 5  # id: reader; 4 bytes: so many more bytes may be sent
@@ -22,14 +22,14 @@ CLOSE_STDIN = 8  # {process}
 RESIZE = 9  # {process, columns, rows}
 SIGNAL = 10  # {process, number}
 ABORT = 11  # {process}
-FORGET = 12  # {process}
+FORGET = 12  # {process}; not answered where the id is 0
 TOUCH = 13  # {}
 END = 14  # {}; the box ends, nothing answers
 STOP_WRITERS = 15  # {reason, every}; answered with {killed}, None where it should be asked again in a tenth of a second
 
 # From the agent.
 REPLY = 32
-REFUSED = 33  # {error, ...}
+REFUSED = 33  # {error, ...}; id: a request, or a reader whose next output was let go of
 DATA = 34  # id: reader; stream (1 byte), offset (8 bytes), output
 READ_END = 35  # id: reader; the process has ended and all was sent
 ENDED = 36  # id: process; {outcome, code, notes}
@@ -39,6 +39,7 @@ CHUNK = struct.Struct("!BQ")
 NUMBER = struct.Struct("!I")
 PIECE = 1 << 16  # output in one frame, at most
 WINDOW = 1 << 20  # what a reader may get before it grants more
+AHEAD = 1 << 16  # what comes of a command's output with its start, before anybody asks
 STDIN_LIMIT = 64 << 20
 TO_AGENT_LIMIT = STDIN_LIMIT + (16 << 20)
 TO_HOST_LIMIT = 1 << 20
