@@ -252,9 +252,6 @@ async def test_devices_are_the_harmless_few_and_none_can_be_made(runtime: Bubble
     assert made[1] == ""
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a command may write kernel.pid_max of its own box, which then cannot start commands"
-)
 async def test_no_setting_of_the_kernel_can_be_written_not_even_the_boxs_own(runtime: BubblewrapRuntime) -> None:
     async with box_of(runtime) as box:
         found = await run(

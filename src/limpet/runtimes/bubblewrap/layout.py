@@ -89,7 +89,9 @@ def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | 
     python, programs = _python(image)
     mounts = [*_programs(image), *programs, "--ro-bind", str(settings), "/etc"]
     mounts += _image_settings(image) if image else _host_settings()
-    mounts += ["--proc", "/proc", "--dev", "/dev", "--bind", str(private[1]), "/dev/shm", "--remount-ro", "/dev"]
+    # The kernel lets a box's own root write some settings of its namespaces: kernel.pid_max alone would brick it.
+    mounts += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
+    mounts += ["--dev", "/dev", "--bind", str(private[1]), "/dev/shm", "--remount-ro", "/dev"]
     mounts += ["--bind", str(private[0]), "/tmp", *_long_lived_tmp(image, private[0])]
     carried: list[tuple[Path, Path]] = []
     for option, shown in (("--bind", files), ("--ro-bind", spec.read_only)):
