@@ -6,7 +6,6 @@ import random
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +17,9 @@ from tests.cli.conftest import PROGRAM, environment
 from tests.cli.terminals import BOOT, Typist, terminal
 from tests.runtimes.bubblewrap.boxes import processes_naming
 from tests.support.host import eventually
+from tests.support.users import again_as_an_ordinary_user
 
 PROMPT = b"/mnt/data\x1b[0m$ "
-_NOBODY = "65534"
 
 
 @pytest.fixture(scope="module")
@@ -215,16 +214,6 @@ def test_local_needs_to_be_meant(home: Path) -> None:
         assert b"--unsafe-local" in typist.all
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
 @pytest.mark.timeout(240)
 def test_an_ordinary_user_has_the_same_shell() -> None:
-    words = ["setpriv", "--reuid", _NOBODY, "--regid", _NOBODY, "--clear-groups", sys.executable, "-m", "pytest", "-q"]
-    words += ["-p", "no:cacheprovider", "-p", "no:xdist", __file__]
-
-    done = subprocess.run(
-        words, capture_output=True, text=True, env={**os.environ, "HOME": "/nonexistent"}, check=False
-    )
-
-    if re.search(r"^\d+ skipped", done.stdout.splitlines()[-1]):
-        pytest.skip(f"an ordinary user can have no boxes here: {done.stdout[-600:]}")
-    assert done.returncode == 0, done.stdout[-4000:]
+    again_as_an_ordinary_user(__file__)

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from limpet.runtimes.bubblewrap.limits import find_groups
 from limpet.runtimes.bubblewrap.settings import Place
 from tests.support.gateway import LIMPET, Gateway, home_apart, lasting
 from tests.support.host import eventually, processes_of, processes_with
+from tests.support.users import again_as_an_ordinary_user
 from tests.wire.asking import SHELL, container_of, entries, referring_to, run, shell_blocks
 from tests.wire.streams import asking
 
@@ -251,17 +251,6 @@ def test_a_killed_library_process_leaves_no_process_and_the_rest_goes_with_check
         assert cleared == shown.replace("has ended; of it there is:", "had ended; removed:")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="this is what the ordinary user's run of this file does not repeat")
 @pytest.mark.timeout(240)
 def test_the_same_holds_for_an_ordinary_user() -> None:
-    user = "65534"
-    words = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", sys.executable, "-m", "pytest", "-q"]
-    words += ["-p", "no:cacheprovider", "-p", "no:xdist", "-k", "not expired", __file__]
-
-    done = subprocess.run(
-        words, capture_output=True, text=True, env={**os.environ, "HOME": "/nonexistent"}, check=False
-    )
-
-    if "a box did not start" in done.stdout.lower():
-        pytest.skip(f"an ordinary user can have no boxes here: {done.stdout[-600:]}")
-    assert done.returncode == 0, done.stdout[-4000:]
+    again_as_an_ordinary_user("-k", "not expired", __file__)

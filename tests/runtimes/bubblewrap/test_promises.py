@@ -2,10 +2,7 @@
 
 import ctypes
 import os
-import re
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,11 +12,10 @@ from limpet.core.command import Exited
 from limpet.core.ports import Sandbox
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
 from tests.runtimes.bubblewrap.boxes import box_of, run
+from tests.support.users import again_as_an_ordinary_user
 
 pytestmark = pytest.mark.anyio
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="it is an ordinary user's run already")
-_NOBODY = "65534"
 _ALIVE = (Exited(0), "alive\n", "")
 
 # call(number, …) by the numbers of x86-64; tell(what, …) prints each that succeeded or failed otherwise than with EPERM.
@@ -288,16 +284,6 @@ print([path for path in glob.glob("/proc/[0-9]*/cmdline") if "share.py" in open(
         assert await _tried(other, look) == "-1 [] []\nTrue\n[]\n"
 
 
-@needs_root
 @pytest.mark.timeout(180)
 def test_the_promises_hold_for_an_ordinary_user_too() -> None:
-    words = ["setpriv", "--reuid", _NOBODY, "--regid", _NOBODY, "--clear-groups", sys.executable, "-m", "pytest", "-q"]
-    words += ["-p", "no:cacheprovider", "-p", "no:xdist", __file__]
-
-    done = subprocess.run(
-        words, capture_output=True, text=True, env={**os.environ, "HOME": "/nonexistent"}, check=False
-    )
-
-    if re.search(r"^\d+ skipped", done.stdout.splitlines()[-1]):
-        pytest.skip(f"an ordinary user can have no boxes here: {done.stdout[-600:]}")
-    assert done.returncode == 0, done.stdout[-4000:]
+    again_as_an_ordinary_user(__file__)

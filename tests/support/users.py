@@ -1,0 +1,43 @@
+"""The same tests again, as an ordinary user of this machine."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NOBODY = 65534
+
+
+def again_as_an_ordinary_user(*arguments: str) -> None:
+    """Run pytest with these arguments as the user nobody; fails as it fails. Skips, with the reason in words, where this process
+    cannot become another user, the user cannot run this Python, or boxes are refused to him."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user, and this is an ordinary user's run already")
+    if closed := _closed_way(Path(sys.executable)):
+        pytest.skip(
+            f"an ordinary user cannot run this Python: {closed} lets nobody else pass; LIMPET_PYTHON names another"
+        )
+    user = str(NOBODY)
+    words = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", sys.executable, "-m", "pytest", "-q"]
+    done = subprocess.run(
+        [*words, "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HOME": "/nonexistent"},
+        check=False,
+    )
+    if re.search(r"^\d+ skipped", done.stdout.splitlines()[-1]):
+        pytest.skip(f"an ordinary user can have no boxes here: {done.stdout[-600:]}")
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def _closed_way(path: Path) -> Path | None:
+    """The first directory on the way to the program, or to what it links to, that others may not pass."""
+    for end in (path, path.resolve()):
+        for directory in reversed(end.parents):
+            if not directory.stat().st_mode & 0o001:
+                return directory
+    return None
