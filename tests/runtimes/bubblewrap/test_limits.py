@@ -1,8 +1,17 @@
 """Where a group is made, and what is written into it, on hosts of either version of cgroups."""
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 
+import pytest
+
 from limpet.core.ports import Limits
+from limpet.runtimes.bubblewrap.inside.bounds import Bounds
+from limpet.runtimes.bubblewrap.inside.launch import Started
+from limpet.runtimes.bubblewrap.inside.process import Process
+from limpet.runtimes.bubblewrap.inside.spool import Spool
 from limpet.runtimes.bubblewrap.limits import Groups, find_groups, of_each_process
 
 _ALL = Limits(memory=256 << 20, cpus=0.5, processes=100, open_files=64, file_size=1 << 20)
@@ -60,6 +69,80 @@ def test_a_hybrid_host_whose_version_2_has_nothing_uses_version_1_or_none(tmp_pa
 
     assert find_groups(mounts=_mounts(tmp_path, line), own=Path("/dev/null")) is None
     assert find_groups(mounts=tmp_path / "none", own=Path("/dev/null")) is None
+
+
+def _delegated_to_us(tmp_path: Path, *, procs: bool = True) -> tuple[Path, Path]:
+    """A user's service with a subgroup of its own, as systemd delegates it; the root of the hierarchy is not ours."""
+    (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
+    (tmp_path / "cgroup.subtree_control").mkdir()  # cannot be written, as for a user
+    service = tmp_path / "user.slice/limpet.service"
+    (service / "main").mkdir(parents=True)
+    if procs:
+        (service / "cgroup.procs").touch()
+    own = tmp_path / "own"
+    own.write_text("1:name=systemd:/elsewhere\n0::/user.slice/limpet.service/main\n")
+    return _mounts(tmp_path, f"30 1 0:30 / {tmp_path} rw - cgroup2 cgroup2 rw"), own
+
+
+def test_a_users_groups_lie_beside_his_own_where_that_was_delegated(tmp_path: Path) -> None:
+    mounts, own = _delegated_to_us(tmp_path)
+
+    groups = find_groups(mounts=mounts, own=own)
+
+    assert groups is not None
+    assert set(groups.parents.values()) == {tmp_path / "user.slice/limpet.service/limpet"}
+    for above in ("user.slice/limpet.service", "user.slice/limpet.service/limpet"):
+        assert (tmp_path / above / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
+
+
+def test_a_group_into_which_no_process_can_be_moved_is_none(tmp_path: Path) -> None:
+    mounts, own = _delegated_to_us(tmp_path, procs=False)
+
+    assert find_groups(mounts=mounts, own=own) is None
+
+
+def test_a_group_of_version_2_is_killed_at_one_stroke_where_the_kernel_can(tmp_path: Path) -> None:
+    groups = Groups(2, {"memory": tmp_path, "pids": tmp_path, "cpu": tmp_path})
+    (tmp_path / "g").mkdir()
+    groups.kill("g")
+    assert list((tmp_path / "g").iterdir()) == []
+
+    (tmp_path / "g/cgroup.kill").touch()
+    groups.kill("g")
+    assert (tmp_path / "g/cgroup.kill").read_text() == "1"
+
+
+def test_a_group_without_that_is_killed_process_by_process(tmp_path: Path) -> None:
+    groups = Groups(1, {"memory": tmp_path, "pids": tmp_path, "cpu": tmp_path})
+    sleeper = subprocess.Popen(["sleep", "60"])
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g/cgroup.procs").write_text(f"{sleeper.pid}\n")
+
+    groups.kill("g")
+
+    assert sleeper.wait(5) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("version, file", [(1, "memory.oom_control"), (2, "memory.events")])
+def test_what_the_kernel_killed_is_read_from_the_counter_of_either_version(
+    tmp_path: Path, version: int, file: str
+) -> None:
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g" / file).write_text("oom 3\noom_kill 2\noom_group_kill 0\n")
+    counters = Groups(version, {"memory": tmp_path, "pids": tmp_path, "cpu": tmp_path}).counters("g")
+    spool = os.open(tmp_path / "spool", os.O_RDWR | os.O_CREAT)
+    process = Process(1, "e", Started(0, {}, None, None), Spool(spool), terminal=False, release=os.close)
+    bounds = Bounds({"memory_mb": 8}, memory=counters["memory"], processes=None)
+
+    bounds.look([process])
+    assert process.notes == []
+    (tmp_path / "g" / file).write_text("oom 3\noom_kill 3\noom_group_kill 0\n")
+    bounds.look([process])
+
+    assert list(counters) == ["memory"]
+    assert process.notes == ["the box's memory limit of 8 MiB was reached, and a process of the box was killed."]
+    os.close(counters["memory"])
+    os.close(spool)
 
 
 def test_an_empty_group_is_removed_and_an_absent_one_is_quiet(tmp_path: Path) -> None:

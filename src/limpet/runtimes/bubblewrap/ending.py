@@ -103,7 +103,5 @@ def _watcher(agent: Agent) -> int | None:
 async def _empty(groups: Groups, group: str) -> None:
     """Kill whatever still counts to the group (a box that was starting), then remove it."""
     while not groups.remove(group):
-        for pid in groups.members(group):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        groups.kill(group)
         await anyio.sleep(_LOOK_AGAIN)

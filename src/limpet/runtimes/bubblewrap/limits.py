@@ -5,6 +5,7 @@ delegated (ordinary users, version 2), so that a later process finds it again.
 """
 
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -55,6 +56,19 @@ class Groups:
             with suppress(OSError):
                 found.update(int(line) for line in (directory / "cgroup.procs").read_text().split())
         return found
+
+    def kill(self, group: str) -> None:
+        """Kill every process in it: at one stroke where the kernel can (version 2, Linux 5.14), else one by one, so that this must
+        be repeated until it can be removed."""
+        if self.version == 2:
+            with suppress(OSError):
+                # Never made here: on an older kernel, and in a group that is gone, there is no such file.
+                with open(self.parents["pids"] / group / "cgroup.kill", "r+") as file:
+                    file.write("1")
+                return
+        for pid in self.members(group):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def remove(self, group: str) -> bool:
         """Remove an empty group; False while something is in it."""
@@ -151,12 +165,17 @@ def _below_root(root: Path) -> Path | None:
 
 
 def _delegated(root: Path, own: Path) -> Path | None:
-    """Beside this process's own group, where its parent was delegated to this user (systemd: Delegate= with DelegateSubgroup=)."""
+    """Beside this process's own group, where its parent was delegated to this user (systemd: Delegate= with DelegateSubgroup=).
+
+    To put a process there from here, its `cgroup.procs` must be writable in the group above both (cgroup-v2, "Delegation Containment");
+    for controllers to be handed down, nothing may run in that group itself ("No Internal Process Constraint").
+    """
     for line in own.read_text().splitlines():
         if line.startswith("0::"):
             above = root / Path(line[3:].lstrip("/")).parent
             parent = above / "limpet"
-            if os.access(above, os.W_OK) and _enables(above) and _makes(parent) and _enables(parent):
+            may_move = os.access(above, os.W_OK) and os.access(above / "cgroup.procs", os.W_OK)
+            if may_move and _enables(above) and _makes(parent) and _enables(parent):
                 return parent
     return None
 
