@@ -72,6 +72,17 @@ async def test_a_hog_that_a_command_left_behind_is_told_of_by_the_next(runtime: 
     assert notes == ("the box's memory limit of 128 MiB was reached, and a process of the box was killed.",)
 
 
+async def test_when_memory_runs_out_what_the_newest_command_left_goes_first(runtime: BubblewrapRuntime) -> None:
+    async with box_of(runtime) as box:
+        scores = []
+        for seconds in (9881, 9882):
+            await run(box, f"setsid -f sleep {seconds}")
+            asked = "cat /proc/$(pgrep -f '[s]leep 9881')/oom_score_adj /proc/$(pgrep -f '[s]leep 9882')/oom_score_adj"
+            scores.append((await run(box, f"sleep 0.2; cat /proc/self/oom_score_adj; {asked} 2> /dev/null"))[1].split())
+
+    assert scores == [["500", "900"], ["500", "700", "900"]]
+
+
 # Processes
 
 

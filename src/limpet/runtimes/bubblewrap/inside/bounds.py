@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import time
 
-from limpet.runtimes.bubblewrap.inside import tree
+from limpet.runtimes.bubblewrap.inside import launch, tree
 from limpet.runtimes.bubblewrap.inside.process import EXITED, Process
 
 KILLED_BY = 9
+_LEFT_EARLIER, _LEFT_LAST = 700, 900  # commands have 500
 _WRITES = 1 << 16  # bytes between two looks from which on something counts as writing
 _FRESH = 5.0  # seconds for which a look at what was written can be compared with
 _REAPED_WITHIN = 1.0
@@ -33,6 +34,7 @@ class Bounds:
         self._written: dict[tuple[str, int], tuple[int, int, int]] = {}
         self._looked: float | None = None
         self._begun: list[int] = []  # when commands began, the newest last
+        self._left: set[int] = set()  # what was left running, at the last look
 
     def tell(self, sentence: str, running: list[Process]) -> None:
         """To every command that runs, or else to the next one."""
@@ -57,6 +59,21 @@ class Bounds:
         if self._memory_note in process.notes and process.outcome == (EXITED, 128 + KILLED_BY):
             process.notes.remove(self._memory_note)
             process.notes.append(f"killed: the box's memory limit of {self._sizes['memory_mb']} MiB was reached.")
+
+    def rank_survivors(self, spared: set[int]) -> None:
+        """When memory runs out, what the newest command left running goes before what earlier ones left, and that before commands
+        that run; as far as the kernel, which also asks for the size, lets itself be told."""
+        try:
+            with open("/proc/self/task/1/children", "rb", buffering=0) as file:
+                children = set(map(int, file.read().split())) - spared
+        except OSError:
+            return  # a kernel without that file
+        new = children - self._left
+        if new:
+            for pids, score in ((children & self._left, _LEFT_EARLIER), (new, _LEFT_LAST)):
+                for pid in tree.below(*pids):
+                    launch.set_oom_score(pid, score)
+        self._left = children
 
     def look(self, running: list[Process]) -> None:
         """Tell of processes that the kernel killed since the last look."""

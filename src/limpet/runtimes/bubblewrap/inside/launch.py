@@ -13,7 +13,7 @@ from limpet.runtimes.bubblewrap.inside.tree import adopt_orphans
 _TAKE_TERMINAL = 0x540E
 _SET_SIZE = 0x5414
 _SIGKILL = 9
-_STARVES_FIRST = b"500"
+_STARVES_FIRST = 500
 _IGNORED = (_signal.SIGPIPE, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGXFSZ)
 
 
@@ -29,9 +29,14 @@ class Started:
 
 def make_first_to_go(pid: int) -> None:
     """When memory runs out; only for a command that was executed: the agent could not look at itself."""
+    set_oom_score(pid, _STARVES_FIRST)
+
+
+def set_oom_score(pid: int, score: int) -> None:
+    """How likely the kernel chooses it when memory runs out (proc_pid_oom_score_adj(5)); quiet where it is gone."""
     try:
         with open(f"/proc/{pid}/oom_score_adj", "wb", buffering=0) as file:
-            file.write(_STARVES_FIRST)
+            file.write(str(score).encode())
     except OSError:
         return  # it has ended already
 

@@ -193,6 +193,7 @@ class Requests:
 
     def report_end(self, process: Process, connections: list[Connection]) -> None:
         self._bounds.ends(process, self.running())
+        self._bounds.rank_survivors(self._shells())
         outcome, code = process.outcome or (None, 0)
         ended = wire.encode({"outcome": outcome, "code": code, "notes": process.notes})
         for connection in connections:
