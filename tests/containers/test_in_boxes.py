@@ -141,7 +141,6 @@ async def test_a_box_that_no_row_came_to_know_is_swept_and_the_containers_files_
             assert (await lease.workspace.run("cat file")).stdout == b"kept\n"
 
 
-@pytest.mark.xfail(strict=True, reason="a gateway that starts ends the boxes that programs opened in the same home")
 async def test_a_program_keeps_its_own_box_when_a_gateway_starts_in_the_same_home(
     home: Path, db: Database, clock: TurnedClock
 ) -> None:

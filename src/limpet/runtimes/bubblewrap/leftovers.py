@@ -1,5 +1,6 @@
 """What boxes left on the host, by the directories, sockets, records and cgroups that carry their names. Removes nothing."""
 
+import json
 import re
 import time
 from contextlib import suppress
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from limpet.runtimes.bubblewrap.ending import lives
 from limpet.runtimes.bubblewrap.limits import Groups
-from limpet.runtimes.bubblewrap.settings import Agent, Place
+from limpet.runtimes.bubblewrap.settings import ENDS_WITH_OWNER, Agent, Place
 
 _SHORT = re.compile(r"[0-9a-f]{16}")
 _BOOTING = 60.0  # seconds for which a box without a record may be one that is just being started
@@ -16,12 +17,14 @@ _BOOTING = 60.0  # seconds for which a box without a record may be one that is j
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """All that there is of one box. `is_wanted`: its agent lives, or it is just being started, perhaps by another process."""
+    """All that there is of one box. `is_wanted`: its agent lives, or it is just being started, perhaps by another process.
+    `has_owner`: it lives and will end with the process that it belongs to."""
 
     place: Place
     agent: Agent | None
     lives: bool
     is_wanted: bool
+    has_owner: bool
     parts: tuple[str, ...]
 
     def told(self, *, removed: bool) -> str:
@@ -54,7 +57,21 @@ def _of(place: Place, groups: Groups | None) -> Traces:
         paths += directories
         parts += map(str, directories)
     wanted = alive or (agent is None and any(_is_fresh(path) for path in paths))
-    return Traces(place=place, agent=agent, lives=alive, is_wanted=wanted, parts=tuple(parts))
+    return Traces(
+        place=place,
+        agent=agent,
+        lives=alive,
+        is_wanted=wanted,
+        has_owner=alive and _ends_with_owner(place),
+        parts=tuple(parts),
+    )
+
+
+def _ends_with_owner(place: Place) -> bool:
+    try:
+        return json.loads(place.record.read_bytes()).get(ENDS_WITH_OWNER) is True
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _is_fresh(path: Path) -> bool:

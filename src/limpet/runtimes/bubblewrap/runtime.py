@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, RuntimeUnavailable, SandboxClosed, SandboxGone
-from limpet.core.ports import Held, Offer, Probe, SandboxRef, SandboxSpec
+from limpet.core.ports import Held, Offer, Probe, SandboxRef, SandboxSpec, WhileOwned
 from limpet.runtimes.bubblewrap import box, ending, limits, probe
 from limpet.runtimes.bubblewrap.client import Client, connect
 from limpet.runtimes.bubblewrap.inside import wire
@@ -24,7 +24,7 @@ from limpet.runtimes.bubblewrap.layout import lay_out
 from limpet.runtimes.bubblewrap.leftovers import traces
 from limpet.runtimes.bubblewrap.limits import Groups, find_groups
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
-from limpet.runtimes.bubblewrap.settings import NAME, Agent, BubblewrapSettings, Place, reference
+from limpet.runtimes.bubblewrap.settings import ENDS_WITH_OWNER, NAME, Agent, BubblewrapSettings, Place, reference
 from limpet.runtimes.bubblewrap.watch import Watched, children_of, watch
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.refusals import refuse_impossible_spec
@@ -48,6 +48,7 @@ _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ANSWERS_WITHIN = 10.0
 _PROBE_WITHIN = 10.0
 _DYING = 5.0
+_LOOKS_AT_ONCE = 2  # at boxes' disks: threads that must not be missing elsewhere
 
 
 class BubblewrapRuntime:
@@ -60,6 +61,7 @@ class BubblewrapRuntime:
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
         self._groups: Groups | None = None
+        self._looking = anyio.CapacityLimiter(_LOOKS_AT_ONCE)
         self._living: set[BubblewrapSandbox] = set()
         self._locks: dict[str, anyio.Lock] = {}  # by a box's short name: it is booted or cleared, one at a time
 
@@ -130,7 +132,8 @@ class BubblewrapRuntime:
         try:
             plan = await to_thread.run_sync(self._plan, spec, place)
             started = await box.start(plan)
-            place.record.write_text(json.dumps(started.agent.facts(spec.name)))
+            ends_with_owner = isinstance(spec.lifetime, WhileOwned)
+            place.record.write_text(json.dumps({**started.agent.facts(spec.name), ENDS_WITH_OWNER: ends_with_owner}))
             return await self._join(plan, started)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
@@ -276,6 +279,7 @@ class BubblewrapRuntime:
             limit=ref.facts.get("disk") or self._settings.disk_mb << 20,
             floor=self._settings.disk_floor_mb << 20,
             every=self._settings.disk_every,
+            limiter=self._looking,
             members=lambda: children_of(agent.pid) if groups is None else groups.members(place.group),
         )
         with scope:
@@ -286,7 +290,8 @@ class BubblewrapRuntime:
         kept = None if living is None else {Place.of(self._settings.home, name).short for name in living}
         told = []
         for found in await to_thread.run_sync(traces, self._settings.home, self._groups):
-            if found.is_wanted if kept is None else found.place.short in kept:
+            # A living box that ends with its owner has one that lives: a program of its own in this home.
+            if found.has_owner or (found.is_wanted if kept is None else found.place.short in kept):
                 continue
             if not dry_run:
                 await ending.clear(found.place, found.agent, self._groups)

@@ -11,6 +11,7 @@ from limpet.core.errors import SandboxGone
 from limpet.core.ports import Limits, SandboxRef
 
 NAME = "bubblewrap"
+ENDS_WITH_OWNER = "ends_with_owner"  # in the record of a box that lives no longer than its creator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
