@@ -50,7 +50,7 @@ HAZARDS: dict[str, tuple[str, float | None]] = {
     "a line of 30 MB": ("head -c 30000000 /dev/zero | tr '\\0' x", None),
     "bytes that terminals obey": ("printf '\\033c\\033[2J\\0\\377\\r\\b\\a\\033]0;x\\007'", None),
     "no more files": ("ulimit -n 3; ls; cat x", None),
-    "no more processes": ("ulimit -u 1; ls; ulimit -f 0; echo x > f; ulimit -v 1000; ls", None),
+    "no more processes": ("ulimit -f 0; echo x > f; ulimit -v 1000; ls; ulimit -u 1; ls", 0.5),
     "descriptors kept open": ("for i in {1..900}; do exec {fd}< /dev/null; done; ls", None),
     "functions and aliases named like programs": (
         "shopt -s expand_aliases; alias echo=false ls=false; ls() { exit 9; }; echo() { exit 9; }; export -f ls echo; true",

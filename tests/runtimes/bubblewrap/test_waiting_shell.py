@@ -64,7 +64,7 @@ def _waiting_shells(box: Sandbox) -> list[int]:
 
 def _is_waiting(pid: str) -> bool:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/bin/bash\0-c\0kill -9 $$ ###")
+        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/bin/bash\0-c\0kill -9 $$ #")
     except OSError:
         return False
 

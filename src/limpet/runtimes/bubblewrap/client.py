@@ -62,7 +62,8 @@ class Client:
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
-        self._in = bytearray()
+        self._in = bytearray(wire.TO_HOST_LIMIT + wire.HEADER.size)
+        self._held = 0  # bytes of it that are not taken yet
         self._out = bytearray()
         self._writable = anyio.Event()
         self._next = 1
@@ -142,6 +143,13 @@ class Client:
         self._out += wire.frame(kind, number, payload)
         self._send_some()
 
+    def post_soon(self, kind: int, number: int, payload: bytes) -> None:
+        """Send a frame with the next one, or when the caller has gone on. Raises SandboxGone."""
+        if self.gone is not None:
+            self.raise_gone()
+        self._out += wire.frame(kind, number, payload)
+        self._writable.set()
+
     def _send_some(self) -> None:
         try:
             while self._out:
@@ -165,24 +173,42 @@ class Client:
 
     async def _receive(self) -> None:
         try:
-            data = self._socket.recv(_RECEIVE)
+            with memoryview(self._in) as view:
+                received = self._socket.recv_into(view[self._held : self._held + _RECEIVE])
         except BlockingIOError:
             try:
                 await anyio.wait_readable(self._socket)
             except (anyio.ClosedResourceError, ValueError):
                 self._end("It was let go of.")
             return
-        if not data:
+        if not received:
             self._end("It ended.")
             return
-        self._in += data
-        while (found := wire.take_frame(self._in, wire.TO_HOST_LIMIT)) is not None:
-            self._take(*found)
+        self._held += received
+        self._take_all()
 
-    def _take(self, kind: int, number: int, payload: bytes) -> None:
+    def _take_all(self) -> None:
+        """Every whole frame of what has come; the rest moves to the front."""
+        at = 0
+        with memoryview(self._in) as view:
+            while self._held - at >= wire.HEADER.size:
+                kind, number, length = wire.HEADER.unpack_from(view, at)
+                if length > wire.TO_HOST_LIMIT:
+                    raise wire.BadFrame(f"a frame of {length} bytes")
+                begin, end = at + wire.HEADER.size, at + wire.HEADER.size + length
+                if end > self._held:
+                    break
+                self._take(kind, number, view[begin:end])
+                at = end
+            view[: self._held - at] = view[at : self._held]
+        self._held -= at
+
+    def _take(self, kind: int, number: int, piece: memoryview) -> None:
+        if kind == wire.DATA:
+            self._take_output(number, piece)
+            return
+        payload = bytes(piece)
         match kind:
-            case wire.DATA:
-                self._take_output(number, payload)
             case wire.READ_END:
                 if (reading := self._readings.pop(number, None)) is not None:
                     reading.has_all = True
@@ -204,12 +230,12 @@ class Client:
             case _:
                 raise wire.BadFrame(f"a frame of kind {kind}")
 
-    def _take_output(self, number: int, payload: bytes) -> None:
+    def _take_output(self, number: int, payload: memoryview) -> None:
         reading = self._readings.get(number)
         if reading is None:
             return  # the reader left while this was on its way
         stream, offset = wire.CHUNK.unpack_from(payload)
-        data = payload[wire.CHUNK.size :]
+        data = bytes(payload[wire.CHUNK.size :])
         if stream not in (1, 2) or not data or len(data) > reading.credit:
             raise wire.BadFrame("output that was not asked for")
         chunk = Chunk(stream="stdout" if stream == 1 else "stderr", offset=offset, data=data)

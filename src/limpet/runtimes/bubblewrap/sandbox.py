@@ -95,7 +95,7 @@ class BubblewrapProcess:
         if self._ahead is not None:
             self._client.close_reading(self._ahead)
         # Without an answer: whoever asks for it later asks behind this.
-        self._client.post(wire.FORGET, 0, wire.encode({"process": self._number}))
+        self._client.post_soon(wire.FORGET, 0, wire.encode({"process": self._number}))
         self._client.notes.pop(self._number, None)
 
     async def _ask(self, kind: int, **values: int) -> Reply:

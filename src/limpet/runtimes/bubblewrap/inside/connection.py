@@ -8,6 +8,7 @@ from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.inside.process import Process
 
 _OUT_ENOUGH = 1 << 18
+_MUCH = 1 << 14
 _RECEIVE = 1 << 18
 
 
@@ -26,8 +27,8 @@ class Reader:
         self._ends: dict[int, int] | None = None
         process.positions[self] = position
 
-    def next_frame(self) -> bytes | None:
-        """What to send it now, if anything."""
+    def next_frame(self) -> tuple[bytes, bytes | memoryview] | None:
+        """What to send it now, if anything: what goes before, and output."""
         if self.done:
             return None
         if self._ends is None and not self.process.runs:
@@ -36,7 +37,7 @@ class Reader:
             at = self.position[stream]
             if at < stored.start and self.credit > 0:
                 self.close()
-                return wire.frame(wire.REFUSED, self.number, wire.encode({"error": "dropped"}))
+                return wire.frame(wire.REFUSED, self.number, wire.encode({"error": "dropped"})), b""
             left = (stored.end if self._ends is None else min(stored.end, self._ends[stream])) - at
             if left <= 0:
                 continue
@@ -47,11 +48,12 @@ class Reader:
             self.credit -= len(data)
             if self._ahead and self.credit == 0:
                 self.process.positions.pop(self, None)
-            return wire.frame(wire.DATA, self.number, wire.CHUNK.pack(stream, at) + data)
+            length = wire.CHUNK.size + len(data)
+            return wire.HEADER.pack(wire.DATA, self.number, length) + wire.CHUNK.pack(stream, at), data
         if self.process.runs:
             return None
         self.close()
-        return wire.frame(wire.READ_END, self.number)
+        return wire.frame(wire.READ_END, self.number), b""
 
     def grant(self, amount: int) -> None:
         self.credit += amount
@@ -105,12 +107,30 @@ class Connection:
                 if len(self._out) >= _OUT_ENOUGH:
                     break
                 if (ready := reader.next_frame()) is not None:
-                    self._out += ready
+                    self._send_through(*ready)
                     busy = True
                 if reader.done:
                     del self.readers[number]
             if not self._flush():
                 return
+
+    def _send_through(self, head: bytes, data: bytes | memoryview) -> None:
+        """Much output goes to the socket as it lies there, not by way of the queue."""
+        if len(data) < _MUCH:
+            self._out += head
+            self._out += data
+            return
+        try:
+            sent = self.socket.sendmsg([self._out, head, data])
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self.open = False
+            return
+        queued = len(self._out)
+        self._out += head
+        del self._out[:sent]
+        self._out += data[max(0, sent - queued - len(head)) :]
 
     def _flush(self) -> bool:
         """False when the socket takes no more for now."""

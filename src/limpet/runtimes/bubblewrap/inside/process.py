@@ -9,7 +9,7 @@ import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
 from limpet.runtimes.bubblewrap.inside import launch, tree
-from limpet.runtimes.bubblewrap.inside.spool import Spool, Stored
+from limpet.runtimes.bubblewrap.inside.spool import BLOCK, Spool, Stored
 
 EXITED = "exited"
 TIMED_OUT = "timed_out"
@@ -20,7 +20,10 @@ CAP = 256 << 20  # bytes kept of one command
 BEHIND = 4 << 20  # bytes that a reader may fall behind before the writer waits
 _LOOK_FOR_ROOM = 0.5  # seconds between looks at a full disk
 _PENDING = 0x541B
-_READ_SIZE = 1 << 16
+_READ_SIZE = 1 << 18
+_WIDE = 1 << 18  # bytes that the pipe of a command takes that prints much
+_SET_PIPE_SIZE = 1031
+_USUAL_PIPE = 1 << 16
 _END_OF_INPUT = b"\x04"
 
 
@@ -83,7 +86,7 @@ class Process:
         """Past the cap, let go of the oldest that every reader has got; without a reader nothing goes."""
         for stream, stored in self.streams.items():
             read = [position[stream] for position in self.positions.values()]
-            while read and self._kept() >= CAP and min(read) - stored.start >= _READ_SIZE:
+            while read and self._kept() >= CAP and min(read) - stored.start >= BLOCK:
                 stored.drop_oldest()
         return self._kept() < CAP
 
@@ -98,7 +101,9 @@ class Process:
             data = b""
         if data:
             if not self.forgotten:
-                self.streams[self.outputs[descriptor]].append(data)
+                self.streams[self.outputs[descriptor]].add(data)
+                if len(data) == _USUAL_PIPE and not self.terminal:
+                    _widen(descriptor)
             return True
         del self.outputs[descriptor]
         if self.stdin == descriptor:
@@ -214,6 +219,8 @@ class Process:
         if self.outputs and now < self._lingers_until and self._intent == EXITED:
             return False
         self.outcome = (self._intent, _code(self._status))
+        for stored in self.streams.values():
+            stored.settle()
         return True
 
     def close_input(self) -> None:
@@ -233,6 +240,14 @@ class Process:
 def began() -> int:
     """Now, as the kernel counts the starts of processes: in ticks since the machine started."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
+def _widen(descriptor: int) -> None:
+    """It was full: let more be written at a time. Where the user has no more room for that, it stays as it is."""
+    try:
+        fcntl.fcntl(descriptor, _SET_PIPE_SIZE, _WIDE)
+    except OSError:
+        return
 
 
 def _code(status: int) -> int:

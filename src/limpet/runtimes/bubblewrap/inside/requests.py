@@ -131,7 +131,11 @@ class Requests:
         except OSError as error:
             self._refuse(connection, number, "room", reason=str(error.strerror))
             return None
-        self._describe(connection, number, process, ahead=True)
+        connection.follows.add(process.number)
+        told: dict[str, object] = {"process": process.number, "ahead": True}
+        if process.notes:
+            told["notes"] = process.notes
+        connection.send(wire.REPLY, number, wire.encode(told))
         reader = _int(asked["reader"])
         connection.readers[reader] = Reader(reader, process, {1: 0, 2: 0}, ahead=True)
         return process
@@ -178,15 +182,13 @@ class Requests:
             return launch.start_on_terminal(argv, cwd=cwd, env=env, limits=self._limits, size=size)
         return launch.start(argv, cwd=cwd, env=env, limits=self._limits, wants_stdin=wants_stdin)
 
-    def _describe(self, connection: Connection, number: int, process: Process, *, ahead: bool = False) -> None:
+    def _describe(self, connection: Connection, number: int, process: Process) -> None:
         outcome, code = process.outcome or (None, 0)
         if outcome is None:
             connection.follows.add(process.number)
         kept = [at for stored in process.streams.values() for at in (stored.start, stored.end)]
         described = {"process": process.number, "outcome": outcome, "code": code, "terminal": process.terminal}
-        connection.send(
-            wire.REPLY, number, wire.encode({**described, "kept": kept, "notes": process.notes, "ahead": ahead})
-        )
+        connection.send(wire.REPLY, number, wire.encode({**described, "kept": kept, "notes": process.notes}))
 
     def _refuse(self, connection: Connection, number: int, error: str, *, reason: str = "") -> None:
         connection.send(wire.REFUSED, number, wire.encode({"error": error, "reason": reason}))
@@ -195,7 +197,10 @@ class Requests:
         self._bounds.ends(process, self.running())
         self._bounds.rank_survivors(self._shells())
         outcome, code = process.outcome or (None, 0)
-        ended = wire.encode({"outcome": outcome, "code": code, "notes": process.notes})
+        told: dict[str, object] = {"outcome": outcome, "code": code}
+        if process.notes:
+            told["notes"] = process.notes
+        ended = wire.encode(told)
         for connection in connections:
             if process.number in connection.follows:
                 connection.follows.discard(process.number)

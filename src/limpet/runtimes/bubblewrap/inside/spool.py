@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 BLOCK = 1 << 16
+_SMALL = 1 << 13
 
 
 class Spool:
@@ -18,7 +19,7 @@ class Spool:
         self._free: list[int] = []
         self._blocks = 0
 
-    def put(self, data: bytes) -> int:
+    def put(self, data: bytes | memoryview) -> int:
         """Keep at most one block; returns its number."""
         if not self._free:
             self._free.append(self._blocks)
@@ -47,37 +48,56 @@ class Stored:
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
         self._blocks: list[int] = []
-        self._tail = bytearray()
+        self._pieces: list[bytes] = []  # what is not in the file, small ones put together
+        self._size = 0  # of the pieces
         self.start = 0
         self.end = 0
 
     def append(self, data: bytes) -> None:
-        self._tail += data
-        self.end += len(data)
+        self.add(data)
         self.settle()
+
+    def add(self, data: bytes) -> None:
+        """Keep it in memory for now, where those who read along find it; `settle` is due before long."""
+        if self._pieces and len(self._pieces[-1]) + len(data) <= _SMALL:
+            self._pieces[-1] += data
+        else:
+            self._pieces.append(data)
+        self._size += len(data)
+        self.end += len(data)
 
     def settle(self) -> bool:
         """Move whole blocks to the file. False while the host's disk has no room for them: then they stay in memory, so the
         caller should take no more for now."""
-        while len(self._tail) >= BLOCK:
+        if self._size < BLOCK:
+            return True
+        held = b"".join(self._pieces) if len(self._pieces) > 1 else self._pieces[0]
+        at = 0
+        while self._size - at >= BLOCK:
             try:
-                self._blocks.append(self._spool.put(bytes(self._tail[:BLOCK])))
+                self._blocks.append(self._spool.put(memoryview(held)[at : at + BLOCK]))
             except OSError:
-                return False
-            del self._tail[:BLOCK]
-        return True
+                break
+            at += BLOCK
+        self._size -= at
+        self._pieces = [held[at:]] if self._size else []
+        return self._size < BLOCK
 
     @property
     def waits_for_room(self) -> bool:
-        return len(self._tail) >= BLOCK
+        return self._size >= BLOCK
 
-    def read(self, offset: int, length: int) -> bytes:
-        """At least one byte from `offset` on where there is one, at most `length`; never over the edge of a block."""
+    def read(self, offset: int, length: int) -> bytes | memoryview:
+        """At least one byte from `offset` on where there is one, at most `length`; never over the edge of what lies together."""
         block, within = divmod(offset - self.start, BLOCK)
         if block < len(self._blocks):
             return self._spool.get(self._blocks[block], within, min(length, BLOCK - within))
-        within += (block - len(self._blocks)) * BLOCK
-        return bytes(self._tail[within : within + length])
+        begins = self.end - self._size
+        for piece in self._pieces:
+            if offset < begins + len(piece):
+                return memoryview(piece)[offset - begins : offset - begins + length]
+            begins += len(piece)
+        return b""
 
     def drop_oldest(self) -> None:
         """Let the first whole block go, where there is one."""
@@ -88,5 +108,6 @@ class Stored:
     def clear(self) -> None:
         self._spool.give_back(self._blocks)
         self._blocks = []
-        self._tail = bytearray()
+        self._pieces = []
+        self._size = 0
         self.start = self.end

@@ -120,6 +120,8 @@ class WaitingShell:
         self._address = begins + len(SHELL) + len("\0-c\0")
         try:
             if os.pread(memory, ROOM + 1, self._address) == self._room + b"\0":
+                # What the script leaves of the room shall be empty; a shell that nobody gave anything still has its guard.
+                os.pwrite(memory, _GUARD.ljust(ROOM, b"\0"), self._address)
                 self._memory, memory = memory, -1
         except OSError:
             return False
@@ -144,7 +146,8 @@ class WaitingShell:
             return None
         assert self._memory is not None
         try:
-            if os.pwrite(self._memory, text.ljust(ROOM, b"\0"), self._address) != ROOM:
+            text = text.ljust(len(_GUARD), b"\0")
+            if os.pwrite(self._memory, text, self._address) != len(text):
                 return None
             tree.send(self.started.pid, _SIGCONT)  # something that was left in the box may have stopped it
             os.write(self._orders, orders)
