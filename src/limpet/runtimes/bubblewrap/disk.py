@@ -3,7 +3,7 @@
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,14 +13,17 @@ _LONGEST = 30.0  # seconds; then what was found counts
 _BLOCK = 512  # of st_blocks, whatever the file system's own are
 
 
-def used_by(directories: Iterable[Path], processes: Iterable[int] = ()) -> int:
+def used_by(
+    directories: Iterable[Path], processes: Iterable[int] = (), *, goes_on: Callable[[], bool] = lambda: True
+) -> int:
     """Bytes that files below `directories` take up: blocks that are allocated, so holes count nothing, and each file once however
     many names it has. To these come files without any name that `processes` hold open there.
 
     Not seen are a file without a name that is mapped and not open; and, where this process isn't root, a directory that its own
-    owner has closed, and what processes hold that hide, as the agent with its spool does. Half a minute is spent at most.
+    owner has closed, and what processes hold that hide, as the agent with its spool does. Half a minute is spent at most, and
+    no more once `goes_on` says no.
     """
-    tally = _Tally()
+    tally = _Tally(goes_on)
     for directory in directories:
         with suppress(OSError):
             tally.walk(directory)
@@ -30,8 +33,9 @@ def used_by(directories: Iterable[Path], processes: Iterable[int] = ()) -> int:
 
 
 class _Tally:
-    def __init__(self) -> None:
+    def __init__(self, goes_on: Callable[[], bool]) -> None:
         self.bytes = 0
+        self._goes_on = goes_on
         self._shared: set[tuple[int, int]] = set()  # files that may be met again
         self._devices: set[int] = set()
         self._until = time.monotonic() + _LONGEST
@@ -42,7 +46,7 @@ class _Tally:
         try:
             self._devices.add(steps.status.st_dev)
             pending = [self._count_in(steps.here)]
-            while pending and time.monotonic() < self._until:
+            while pending and time.monotonic() < self._until and self._goes_on():
                 if pending[-1]:
                     if steps.down(pending[-1].pop()):
                         pending.append(self._count_in(steps.here))

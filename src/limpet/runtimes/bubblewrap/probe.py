@@ -62,12 +62,16 @@ def _read(path: str) -> str:
 
 def notes(groups: Groups | None) -> tuple[str, ...]:
     """What cannot be held here, one sentence each."""
+    hidden = (
+        () if os.geteuid() == 0 else ("On disk, a directory that a command closes to its own user is not counted.",)
+    )
     if groups is not None:
-        return ()
+        return hidden
     why = "no cgroup can be made here" if os.geteuid() == 0 else "no cgroup was delegated to this user"
     return (
         f"Memory and processes are bounded per process, not per sandbox, since {why}.",
         "CPU is not bounded.",
+        *hidden,
     )
 
 

@@ -28,7 +28,8 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """One box. `limit` and `floor` in bytes: what it may use, and what must stay free on the host. `members` lists its processes."""
+    """One box. `limit` and `floor` in bytes: what it may use, and what must stay free on the host. `members` lists its processes;
+    `limiter` bounds how many boxes are looked at in one moment."""
 
     agent: Agent
     directories: tuple[Path, ...]
@@ -36,6 +37,7 @@ class Watched:
     floor: int
     every: float
     members: Callable[[], set[int]]
+    limiter: anyio.CapacityLimiter
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,12 @@ def decide(*, used: int, limit: int, free: int, floor: int) -> Reached | None:
 
 @dataclass(slots=True)
 class Looks:
-    """What is known from earlier looks at a box, so that the next one costs little where nothing can have changed."""
+    """What is known from earlier looks at a box, so that the next one costs little where nothing can have changed. Once `is_over` a
+    look that is under way comes to its end."""
 
     watched: Watched
     used: int = 0
+    is_over: bool = False
     _free: int = 0
     _activity: frozenset[tuple[int, ...]] = field(default_factory=frozenset)
     _not_before: float = 0.0
@@ -75,7 +79,8 @@ class Looks:
         free = _free_on(self.watched.directories[0])
         begun = time.monotonic()
         if begun >= self._not_before or self._free - free > self.watched.limit - self.used:
-            self.used = used_by(self.watched.directories, [*members, self.watched.agent.pid])
+            processes = [*members, self.watched.agent.pid]
+            self.used = used_by(self.watched.directories, processes, goes_on=lambda: not self.is_over)
             self._not_before = begun + _LONGER * (time.monotonic() - begun)
             self._free = free
             # Only now: what was not looked at is looked at next time.
@@ -92,14 +97,18 @@ async def watch(watched: Watched, client: Client) -> None:
     """Until the connection to the box has ended."""
     looks = Looks(watched)
     pause = watched.every
-    with suppress(SandboxGone):
+    try:
         while client.gone is None:
             await anyio.sleep(pause)
-            reached = await to_thread.run_sync(looks.take, abandon_on_cancel=True)
+            reached = await to_thread.run_sync(looks.take, abandon_on_cancel=True, limiter=watched.limiter)
             pause = watched.every
             if reached is not None and await _stop_writers(client, reached):
                 looks.expect_change()
                 pause = min(_AFTER_A_KILL, watched.every)
+    except SandboxGone:
+        return
+    finally:
+        looks.is_over = True
 
 
 async def _stop_writers(client: Client, reached: Reached) -> bool:
