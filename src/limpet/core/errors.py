@@ -69,7 +69,9 @@ class GatewayStopping(LimpetError):
     """The gateway was asked to stop while a request was on its way."""
 
     def __init__(self) -> None:
-        super().__init__("The gateway is stopping. Ask again when it is back; what a stored response had until now is kept.")
+        super().__init__(
+            "The gateway is stopping. Ask again when it is back; what a stored response had until now is kept."
+        )
 
 
 class SandboxError(LimpetError):
