@@ -23,7 +23,8 @@ from tests.support.users import again_as_an_ordinary_user
 from tests.wire.asking import SHELL, container_of, entries, referring_to, run, shell_blocks
 from tests.wire.streams import asking
 
-_MARK = "741.5"
+# Its own in each process: the same tests may run beside these, as another user.
+_MARK = f"741.{os.getpid()}"
 _BOTH = f"echo begun; setsid sleep {_MARK} & sleep {_MARK}"
 _HASTY = "[features.server_tools.shell_limits]\ncommand_timeout_secs = 1\n"
 _EXPIRING = "[features.containers]\ndefault_idle_ttl_secs = 1\n"

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import anyio
@@ -52,6 +52,14 @@ async def printed(process: Process) -> bytes:
 
 async def run(box: Sandbox, script: str, exec_id: str = "1", **options: object) -> bytes:
     return await printed(await box.start(Command(what=Script(script), **options), exec_id))  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_directory(tmp_path: Path) -> Iterator[None]:
+    """What lies there is of this test alone, whatever runs beside it."""
+    before, tempfile.tempdir = tempfile.tempdir, str(tmp_path)
+    yield
+    tempfile.tempdir = before
 
 
 def temporary_directories() -> set[Path]:

@@ -281,4 +281,52 @@ ITEMS = [
     Bad("reference-without-id", of_item(type="item_reference"), "input[0].id", "required", MISSING),
 ]
 
-ALL = [*REQUEST, *TOOLS, *ITEMS]
+# What OpenAI's schema holds more closely than its clients show.
+CLOSELY = [
+    Bad("include-unknown", asked(include=["x"]), "include[0]", "reasoning.encrypted_content"),
+    Bad(
+        "obfuscation-a-text",
+        asked(stream_options={"include_obfuscation": "x"}),
+        "stream_options.include_obfuscation",
+        "true or false",
+        TYPE,
+    ),
+    Bad(
+        "compacting-too-early",
+        asked(context_management=[{"type": "compaction", "compact_threshold": 5}]),
+        "context_management[0].compact_threshold",
+        "1000",
+        LESS,
+    ),
+    Bad(
+        "context-managed-otherwise",
+        asked(context_management=[{"type": "x"}]),
+        "context_management[0].type",
+        "compaction",
+    ),
+    Bad(
+        "call-id-too-long",
+        of_item(type="shell_call", call_id="c" * 65, action={"commands": []}),
+        "input[0].call_id",
+        "64",
+        LONG,
+    ),
+    Bad("status-unknown", of_item(role="user", content="hi", status="zap"), "input[0].status", "completed"),
+    Bad("part-unknown", of_item(role="user", content=[{"type": "zap"}]), "input[0].content[0].type", "input_text"),
+    Bad(
+        "timeout-before-the-start",
+        of_call(action={"commands": ["true"], "timeout_ms": -5}),
+        "input[0].action.timeout_ms",
+        "greater than or equal to 1",
+        LESS,
+    ),
+    Bad(
+        "local-skill-without-a-path",
+        of_place(type="local", skills=[{"name": "n", "description": "d"}]),
+        "tools[0].environment.skills[0].path",
+        "required",
+        MISSING,
+    ),
+]
+
+ALL = [*REQUEST, *TOOLS, *ITEMS, *CLOSELY]

@@ -174,7 +174,7 @@ def test_a_file_comes_back_byte_for_byte(client: openai.OpenAI, command: str, ex
     assert contents(client, container_of(response), file["file_id"]) == expected
 
 
-def test_a_file_that_is_too_large_is_listed_as_such_and_not_cited(client: openai.OpenAI) -> None:
+def test_a_file_that_is_too_large_is_listed_as_such_and_cited_all_the_same(client: openai.OpenAI) -> None:
     limit = 25 * 1024 * 1024
 
     response = run(client, f"truncate -s {limit + 1} big; truncate -s {limit} fits")
@@ -182,7 +182,7 @@ def test_a_file_that_is_too_large_is_listed_as_such_and_not_cited(client: openai
     big, fits = output_files(response)
     assert (big["filename"], big["bytes"], big["too_large"]) == ("big", limit + 1, True)
     assert (fits["filename"], fits["bytes"], "too_large" in fits) == ("fits", limit, False)
-    assert [note["filename"] for note in citations(response.to_dict())] == ["fits"]
+    assert [note["filename"] for note in citations(response.to_dict())] == ["big", "fits"]
     shown = client.containers.files.retrieve(big["file_id"], container_id=container_of(response)).to_dict()
     assert (shown["bytes"], shown["too_large"]) == (limit + 1, True)
 

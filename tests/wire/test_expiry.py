@@ -128,7 +128,7 @@ def test_a_chain_onto_an_expired_container_gets_a_fresh_one_and_the_model_is_tol
     first, second = entries(after)
     assert first.stdout == ""
     assert first.stderr == (
-        "limpet: the earlier container of this conversation has expired; this one is new, its files are gone.\n"
+        "limpet: the earlier container of this conversation has expired or was deleted; this one is new, its files are gone.\n"
     )
     assert second.stderr == ""
     assert after.status == "completed"

@@ -231,6 +231,21 @@ def test_two_calls_of_one_turn_both_run_and_both_are_answered(
 
 
 @STREAMED
+def test_a_call_beyond_max_tool_calls_leaves_no_trace_however_the_wire_mixes_calls(
+    speaking_gateway: Gateway, voice: Voice, streamed: bool
+) -> None:
+    calls = voice.shell("echo 1", call_id="call_1"), voice.shell("echo 2", call_id="call_2")
+    voice.play(calls, "Done.", "Next.")
+    response = ask(speaking_gateway, voice, streamed=streamed, max_tool_calls=1)
+    ask(speaking_gateway, voice, streamed=streamed, previous_response_id=response["id"])
+
+    assert kinds_of(response) == ["shell_call", "shell_call_output", "message"]
+    assert [item["status"] for item in items_of(response, "shell_call")] == ["completed"]
+    for told in voice.told[1:]:
+        assert told.calls == [("call_1", ["echo 1"])]
+
+
+@STREAMED
 def test_a_clients_function_beside_the_shell_goes_to_the_client_and_on_from_there(
     speaking_gateway: Gateway, voice: Voice, streamed: bool
 ) -> None:

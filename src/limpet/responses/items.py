@@ -12,6 +12,8 @@ Json = dict[str, Any]
 MAX_CHARACTERS = 10 * 1024 * 1024  # of an input text, and of each stream of a command's output
 
 Id = Annotated[StrictStr, Field(min_length=1)]
+CallId = Annotated[StrictStr, Field(min_length=1, max_length=64)]
+Status = Literal["in_progress", "completed", "incomplete"]
 Output = Annotated[StrictStr, Field(max_length=MAX_CHARACTERS)]
 
 
@@ -45,12 +47,24 @@ class _Entry(_Kept):
 
 class _Action(_Kept):
     commands: list[StrictStr]
-    timeout_ms: StrictInt | None = None
-    max_output_length: StrictInt | None = None
+    timeout_ms: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_output_length: Annotated[StrictInt, Field(ge=0)] | None = None
 
 
 class _Part(_Kept):
-    type: Id
+    type: Literal[
+        "input_text",
+        "input_image",
+        "input_file",
+        "input_audio",
+        "output_text",
+        "text",
+        "refusal",
+        "summary_text",
+        "reasoning_text",
+        "computer_screenshot",
+        "encrypted_content",
+    ]
 
 
 class _Text(_Kept):
@@ -61,38 +75,44 @@ class _AnyItem(_Kept):
     """What holds for items of every kind."""
 
     id: StrictStr | None = None
-    call_id: Id | None = None
+    call_id: CallId | None = None
     status: StrictStr | None = None
 
 
-class _FunctionCall(_AnyItem):
-    call_id: Id
+class _Known(_AnyItem):
+    """What holds for the kinds that the gateway reads."""
+
+    status: Status | None = None
+
+
+class _FunctionCall(_Known):
+    call_id: CallId
     name: Annotated[StrictStr, Field(min_length=1)]
     arguments: StrictStr
 
 
-class _FunctionOutput(_AnyItem):
-    call_id: Id
+class _FunctionOutput(_Known):
+    call_id: CallId
     output: StrictStr | list[_Part]
 
 
-class _ShellCall(_AnyItem):
-    call_id: Id
+class _ShellCall(_Known):
+    call_id: CallId
     action: _Action
     environment: Annotated[_Local | _Container, Field(discriminator="type")] | None = None
 
 
-class _ShellOutput(_AnyItem):
-    call_id: Id
+class _ShellOutput(_Known):
+    call_id: CallId
     output: list[_Entry]
     max_output_length: StrictInt | None = None
 
 
-class _Reference(_AnyItem):
+class _Reference(_Known):
     id: Id
 
 
-class _Message(_AnyItem):
+class _Message(_Known):
     role: Literal["user", "assistant", "system", "developer"]
     content: StrictStr | list[_Part]
 

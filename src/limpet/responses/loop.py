@@ -96,10 +96,12 @@ def _may_call(run: Run) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Taken:
-    """One model turn: what was passed on of it, its calls, and how it ended."""
+    """One model turn: what was passed on of it, its calls, and how it ended. `admitted`: for each call, by its index in the turn,
+    whether it was within the bounds when it began."""
 
     passing: Passing
     offers_shell: bool
+    admitted: dict[int, bool] = field(default_factory=dict)
     calls: list[CallMade] = field(default_factory=list)
     waiting: deque[TurnEvent] = field(default_factory=deque)
     ended: TurnEnded = field(default_factory=lambda: TurnEnded(status="failed"))
@@ -169,18 +171,20 @@ async def _answer_calls(run: Run, taken: _Taken) -> int:
 
 
 async def _pass(run: Run, taken: _Taken, event: TurnEvent) -> None:
-    """Pass an event on, unless it belongs to a call that was not offered any more: such calls are neither run nor shown."""
-    if isinstance(event, (CallBegun, CommandText, CallMade)) and not (taken.offers_shell and _may_call(run)):
-        return
+    """Pass an event on, unless it belongs to a call beyond the bounds: such calls are neither run nor shown."""
+    if isinstance(event, (CallBegun, CommandText, CallMade)):
+        if event.index not in taken.admitted:
+            taken.admitted[event.index] = taken.offers_shell and _may_call(run)
+            run.calls_made += taken.admitted[event.index]
+        if not taken.admitted[event.index]:
+            return
     if isinstance(event, CallMade):
-        run.calls_made += 1
         taken.calls.append(event)
     await taken.passing.take(event)
 
 
 def _citations(run: Run) -> list[Json]:
-    files = run.calls.files.values() if run.calls is not None else ()
-    return [citation(record) for record in files if not record.too_large]
+    return [citation(record) for record in run.calls.files.values()] if run.calls is not None else []
 
 
 def citation(record: ContainerFileRecord) -> Json:

@@ -177,7 +177,7 @@ class Preparer:
         container = await self._containers.create(tenant, name="", spec=spec, source_response_id=response_id)
         note = None
         if before.container_id is not None:
-            note = "the earlier container of this conversation has expired; this one is new, its files are gone."
+            note = "the earlier container of this conversation has expired or was deleted; this one is new, its files are gone."
         return _hosted(container.id, note=note)
 
     async def _is_usable(self, tenant: str, container_id: str) -> bool:

@@ -36,10 +36,17 @@ class ContainerReference(BaseModel):
     container_id: Annotated[StrictStr, Field(min_length=1)]
 
 
+class LocalSkill(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    name: StrictStr
+    description: StrictStr
+    path: StrictStr
+
+
 class Local(BaseModel):
     model_config = ConfigDict(extra="allow")
     type: Literal["local"]
-    skills: Annotated[list[dict[str, Any]], Field(max_length=200)] | None = None
+    skills: Annotated[list[LocalSkill], Field(max_length=200)] | None = None
 
 
 Environment = Annotated[ContainerAuto | ContainerReference | Local, Field(discriminator="type")]
@@ -88,6 +95,29 @@ class ToolChoice(BaseModel):
     name: StrictStr | None = None
 
 
+class StreamOptions(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    include_obfuscation: StrictBool | None = None
+
+
+class ContextManagement(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    type: Literal["compaction"]
+    compact_threshold: Annotated[StrictInt, Field(ge=1000)] | None = None
+
+
+Included = Literal[
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "message.output_text.logprobs",
+    "reasoning.encrypted_content",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+]
+
+
 class CreateRequest(BaseModel):
     """The fields that the gateway itself reads, and the bounds of OpenAI's schema."""
 
@@ -103,10 +133,10 @@ class CreateRequest(BaseModel):
     previous_response_id: StrictStr | None = None
     store: StrictBool | None = None
     stream: StrictBool | None = None
-    stream_options: dict[str, Any] | None = None
+    stream_options: StreamOptions | None = None
     background: StrictBool | None = None
     conversation: Any = None
-    include: list[StrictStr] | None = None
+    include: list[Included] | None = None
     metadata: (
         Annotated[
             dict[Annotated[str, Field(max_length=64)], Annotated[StrictStr, Field(max_length=512)]],
@@ -124,7 +154,7 @@ class CreateRequest(BaseModel):
     safety_identifier: Annotated[StrictStr, Field(max_length=64)] | None = None
     prompt_cache_key: StrictStr | None = None
     prompt_cache_retention: StrictStr | None = None
-    context_management: Annotated[list[dict[str, Any]], Field(min_length=1)] | None = None
+    context_management: Annotated[list[ContextManagement], Field(min_length=1)] | None = None
     user: StrictStr | None = None
 
 

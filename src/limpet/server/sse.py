@@ -49,10 +49,11 @@ class EventStream:
         self._keep_alive = keep_alive
         # Without a checkpoint: it is taken for every write.
         self._lock = anyio.Lock(fast_acquire=True)
-        self._has_spoken = False
+        self._spoken_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        self._spoken_at = anyio.current_time()
 
         async def watch() -> None:
             while (await receive())["type"] != "http.disconnect":
@@ -85,13 +86,12 @@ class EventStream:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _write(self, send: Send, data: bytes) -> None:
-        self._has_spoken = True
+        self._spoken_at = anyio.current_time()
         async with self._lock:
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def _comment(self, send: Send) -> None:
         while True:
-            self._has_spoken = False
-            await anyio.sleep(self._keep_alive)
-            if not self._has_spoken:
+            await anyio.sleep_until(self._spoken_at + self._keep_alive)
+            if anyio.current_time() >= self._spoken_at + self._keep_alive:
                 await self._write(send, b": keep-alive\n\n")

@@ -98,25 +98,7 @@ async def _launch(plan: Plan, started: Started, kept: ExitStack) -> int:
     kept.callback(os.close, status)
     with ExitStack() as handed:
         handed.callback(os.close, report)
-        listener = _listen(plan.place)
-        handed.callback(os.close, listener)
-        spool = _unlinked(plan.place.directory / "spool")
-        handed.callback(os.close, spool)
-        lifeline = None
-        if not isinstance(plan.spec.lifetime, TimeToLive):
-            lifeline, started.lifeline = os.pipe()
-            handed.callback(os.close, lifeline)
-        counters = plan.groups.counters(plan.place.group) if plan.groups else {}
-        for counter in counters.values():
-            handed.callback(os.close, counter)
-        ends = {
-            "listener": listener,
-            "spool": spool,
-            "lifeline": lifeline,
-            "memory": None,
-            "processes": None,
-            **counters,
-        }
+        ends = _ends(plan, started, handed)
         source = _memory("agent", payload(_config(plan, started.agent.boot_id), ends))
         handed.callback(os.close, source)
         rules = _memory("seccomp", seccomp.program())
@@ -137,6 +119,22 @@ async def _launch(plan: Plan, started: Started, kept: ExitStack) -> int:
     if result.returncode != 0:
         raise BootFailed(started.complaint() or "the launching shell failed.")
     return status
+
+
+def _ends(plan: Plan, started: Started, handed: ExitStack) -> dict[str, int | None]:
+    """The descriptors that the agent lives with, by their names; `handed` closes them here."""
+    listener = _listen(plan.place)
+    handed.callback(os.close, listener)
+    spool = _unlinked(plan.place.directory / "spool")
+    handed.callback(os.close, spool)
+    lifeline = None
+    if not isinstance(plan.spec.lifetime, TimeToLive):
+        lifeline, started.lifeline = os.pipe()
+        handed.callback(os.close, lifeline)
+    counters = plan.groups.counters(plan.place.group) if plan.groups else {}
+    for counter in counters.values():
+        handed.callback(os.close, counter)
+    return {"listener": listener, "spool": spool, "lifeline": lifeline, "memory": None, "processes": None, **counters}
 
 
 def _launcher(plan: Plan) -> list[str]:

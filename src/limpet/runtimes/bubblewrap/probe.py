@@ -31,6 +31,8 @@ def explain(complaint: str) -> Probe:
 
 
 def _remedy(complaint: str) -> str:
+    if "No space left" in complaint:
+        return "Make room on the disk of LIMPET_HOME."
     about_users = any(
         word in complaint for word in ("uid map", "user namespace", "Operation not permitted", "No permissions")
     )

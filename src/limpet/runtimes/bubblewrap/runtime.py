@@ -41,7 +41,6 @@ _OFFERS = frozenset(
         Offer.DIRECTORY,
         Offer.ATTACH,
         Offer.ISOLATION,
-        Offer.DIRECTORY,
     }
 )
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
