@@ -312,7 +312,6 @@ CLOSELY = [
         LONG,
     ),
     Bad("status-unknown", of_item(role="user", content="hi", status="zap"), "input[0].status", "completed"),
-    Bad("part-unknown", of_item(role="user", content=[{"type": "zap"}]), "input[0].content[0].type", "input_text"),
     Bad(
         "timeout-before-the-start",
         of_call(action={"commands": ["true"], "timeout_ms": -5}),

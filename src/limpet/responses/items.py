@@ -52,19 +52,9 @@ class _Action(_Kept):
 
 
 class _Part(_Kept):
-    type: Literal[
-        "input_text",
-        "input_image",
-        "input_file",
-        "input_audio",
-        "output_text",
-        "text",
-        "refusal",
-        "summary_text",
-        "reasoning_text",
-        "computer_screenshot",
-        "encrypted_content",
-    ]
+    """Of any type: a provider may know more of them than the gateway."""
+
+    type: Id
 
 
 class _Text(_Kept):
