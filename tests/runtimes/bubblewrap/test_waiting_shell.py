@@ -70,11 +70,14 @@ def _is_waiting(pid: str) -> bool:
 
 
 async def _until_one_waits(box: Sandbox) -> int:
+    found: list[int] = []
+
     async def waits() -> bool:
-        return len(_waiting_shells(box)) == 1
+        found[:] = _waiting_shells(box)
+        return len(found) == 1
 
     await eventually(waits)
-    return _waiting_shells(box)[0]
+    return found[0]
 
 
 async def _differences(box: Sandbox, data: Path, script: str, **settings: Any) -> list[str]:
