@@ -25,6 +25,7 @@ from tests.wire.streams import asking
 
 # Its own in each process: the same tests may run beside these, as another user.
 _MARK = f"741.{os.getpid()}"
+_WAITS = b"kill -9 $$ #"  # what the shell that waits for the next command has in its arguments until then
 _BOTH = f"echo begun; setsid sleep {_MARK} & sleep {_MARK}"
 _HASTY = "[features.server_tools.shell_limits]\ncommand_timeout_secs = 1\n"
 _EXPIRING = "[features.containers]\ndefault_idle_ttl_secs = 1\n"
@@ -33,7 +34,8 @@ _REAPED_WITHIN = 1 + 5 + 4
 
 @dataclass(frozen=True, kw_only=True)
 class Traces:
-    """What this host has of a gateway and its boxes. `descriptors` are the gateway's."""
+    """What this host has of a gateway and its boxes. Shells that wait for the next command don't count: they come and go by
+    themselves. `descriptors` are the gateway's, those of its pool of database connections once."""
 
     processes: int
     groups: tuple[str, ...]
@@ -49,7 +51,7 @@ def traces(gateway: Gateway) -> Traces:
     groups = find_groups()
     running = [] if gateway.process is None else [gateway.process.pid]
     return Traces(
-        processes=len([pid for pid in processes_of(home) if pid not in running]),
+        processes=len([pid for pid in processes_of(home) if pid not in running and not _waits(pid)]),
         groups=tuple(sorted(groups.all(Place(gateway.home, "").group))) if groups else (),
         mounts=Path("/proc/self/mountinfo").read_text().count(home),
         run=_names(gateway.home / "run"),
@@ -59,18 +61,38 @@ def traces(gateway: Gateway) -> Traces:
     )
 
 
+def settled(gateway: Gateway) -> Traces:
+    """The traces once they stay as they are for three looks."""
+    seen = [traces(gateway)]
+    until = time.monotonic() + 5.0
+    while len(seen) < 3 or seen[-3:] != [seen[-1]] * 3:
+        assert time.monotonic() < until, f"it does not rest: {seen[-3:]}"
+        time.sleep(0.1)
+        seen.append(traces(gateway))
+    return seen[-1]
+
+
+def _waits(pid: int) -> bool:
+    try:
+        return _WAITS in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def _names(directory: Path) -> tuple[str, ...]:
     return tuple(sorted(path.name for path in directory.iterdir())) if directory.is_dir() else ()
 
 
 def _descriptors(pid: int) -> list[str]:
     """What each of them is, without its number."""
-    found = []
+    found: list[str] = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
-            found.append(re.sub(r"\d+", "", os.readlink(link)))
+            what = re.sub(r"\d+", "", os.readlink(link))
         except FileNotFoundError:
             continue
+        if "limpet.db" not in what or what not in found:
+            found.append(what)
     return sorted(found)
 
 
@@ -142,7 +164,7 @@ def test_however_a_command_ends_nothing_of_it_is_left(gateway: Gateway) -> None:
         ending(gateway, container)  # once before it counts: pools of threads and connections fill up
     eventually(lambda: processes_with(_MARK) == [])
     _ends_by_itself(gateway, container)
-    before = traces(gateway)
+    before = settled(gateway)
 
     for ending in _ENDINGS:
         ending(gateway, container)
@@ -159,7 +181,7 @@ def test_a_deleted_container_leaves_nothing(gateway: Gateway) -> None:
             client.containers.delete(container)
 
     live_and_die()
-    before = traces(gateway)
+    before = settled(gateway)
     live_and_die()
 
     assert (before.processes, before.groups, before.run, before.boxes, before.mounts) == (0, (), (), (), 0)
@@ -175,7 +197,7 @@ def test_an_expired_container_leaves_nothing(tmp_path: Path) -> None:
             eventually(lambda: traces(gateway).boxes == (), within=_REAPED_WITHIN, says="it does not expire")
 
         live_and_die()
-        before = traces(gateway)
+        before = settled(gateway)
         live_and_die()
 
         assert before.processes == 0
@@ -187,25 +209,25 @@ def test_a_gateway_that_ends_leaves_its_boxes_and_the_next_one_can_clear_them(
     gateway: Gateway, end: Callable[[Gateway], int]
 ) -> None:
     with gateway.client() as client:
-        nothing = replace(traces(gateway), descriptors=())
+        nothing = replace(settled(gateway), descriptors=())
         container = container_of(run(client, f"setsid -f sleep {_MARK}"))
-    lives = replace(traces(gateway), descriptors=())
+    lives = replace(settled(gateway), descriptors=())
 
     end(gateway)
     becomes(gateway, lives, "after its end")
     gateway.start()
     with gateway.client() as client:
-        becomes(gateway, replace(lives, descriptors=traces(gateway).descriptors), "after the start")
+        becomes(gateway, replace(lives, descriptors=settled(gateway).descriptors), "after the start")
         client.containers.delete(container)
 
     assert processes_with(_MARK) == []
-    becomes(gateway, replace(nothing, descriptors=traces(gateway).descriptors), "after the deletion")
+    becomes(gateway, replace(nothing, descriptors=settled(gateway).descriptors), "after the deletion")
 
 
 def test_a_gateway_killed_in_mid_command_leaves_only_what_its_container_holds(gateway: Gateway) -> None:
     with gateway.client() as client:
         client.containers.create(name="warms up the pools")
-        nothing = replace(traces(gateway), descriptors=())
+        nothing = replace(settled(gateway), descriptors=())
     body = {"model": "limpet/script", "input": shell_blocks(f"echo begun; sleep {_MARK}"), "tools": SHELL}
     with asking(gateway, **body) as stream:
         container = stream.until("response.created")["response"]["container_id"]
@@ -217,7 +239,7 @@ def test_a_gateway_killed_in_mid_command_leaves_only_what_its_container_holds(ga
         client.containers.delete(container)
 
     assert processes_with(_MARK) == []
-    becomes(gateway, replace(nothing, descriptors=traces(gateway).descriptors), "after the deletion")
+    becomes(gateway, replace(nothing, descriptors=settled(gateway).descriptors), "after the deletion")
 
 
 def test_a_killed_library_process_leaves_no_process_and_the_rest_goes_with_check_clean(tmp_path: Path) -> None:
