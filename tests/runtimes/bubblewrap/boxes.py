@@ -79,7 +79,7 @@ async def eventually(claim: Callable[[], Awaitable[bool]]) -> None:
 async def is_gone(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter when it ends between opening and reading
         return True
 
 
