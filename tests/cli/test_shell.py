@@ -216,6 +216,7 @@ def test_local_needs_to_be_meant(home: Path) -> None:
         assert b"--unsafe-local" in typist.all
 
 
+@pytest.mark.xdist_group("ordinary user")
 @pytest.mark.timeout(240)
 def test_an_ordinary_user_has_the_same_shell() -> None:
     again_as_an_ordinary_user(__file__)

@@ -13,7 +13,11 @@ NOBODY = 65534
 
 def again_as_an_ordinary_user(*arguments: str) -> None:
     """Run pytest with these arguments as the user nobody; fails as it fails. Skips, with the reason in words, where this process
-    cannot become another user, the user cannot run this Python, or boxes are refused to him."""
+    cannot become another user, the user cannot run this Python, or boxes are refused to him.
+
+    Tests that call it share the mark xdist_group("ordinary user"): the kernel counts a user's processes in all runs together, and
+    his boxes are bounded by that count.
+    """
     if os.geteuid() != 0:
         pytest.skip("only root can become another user, and this is an ordinary user's run already")
     if closed := _closed_way(Path(sys.executable)):

@@ -22,6 +22,7 @@ _HERE = Path(__file__).parent
 _HOG = "python3 -c 'b = bytearray(400 << 20); print(len(b))'"
 
 
+@pytest.mark.xdist_group("ordinary user")
 @pytest.mark.timeout(180)
 def test_the_essentials_hold_for_an_ordinary_user_too() -> None:
     again_as_an_ordinary_user(
