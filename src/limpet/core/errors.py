@@ -8,7 +8,7 @@ LimpetError
 ├── GatewayStopping                the gateway takes no more requests
 ├── SandboxError                   a sandbox that cannot run commands (a failing command is a result, not an error)
 │   ├── BootFailed  SandboxGone  SandboxClosed  SandboxFull
-│   └── CommandRefused             WorkingDirectoryMissing  BadEnvironmentName  BadCommand
+│   └── CommandRefused             WorkingDirectoryMissing  BadEnvironmentName  BadCommand  CommandDenied
 ├── FileError                      FileMissing  NotAFile  NotADirectory  FileForbidden  PathOutside  FileTooLarge
 ├── StoreError                     DatabaseUnusable  HomeUnusable  StoreFailed
 ├── UpstreamError                  UpstreamRefused  UpstreamBroken
@@ -133,6 +133,16 @@ class BadCommand(CommandRefused):
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
+
+
+class CommandDenied(CommandRefused):
+    """The workspace's policy refuses it. `rule` is the setting; reason and remedy are sentences."""
+
+    def __init__(self, rule: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason} {remedy} (rule: {rule})")
+        self.rule = rule
+        self.reason = reason
+        self.remedy = remedy
 
 
 class FileError(LimpetError):
