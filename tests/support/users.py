@@ -27,7 +27,7 @@ def again_as_an_ordinary_user(*arguments: str) -> None:
     user = str(NOBODY)
     words = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", sys.executable, "-m", "pytest", "-q"]
     done = subprocess.run(
-        [*words, "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
+        [*words, "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "HOME": "/nonexistent"},
@@ -35,7 +35,7 @@ def again_as_an_ordinary_user(*arguments: str) -> None:
     )
     if re.search(r"^\d+ skipped", done.stdout.splitlines()[-1]):
         pytest.skip(f"an ordinary user can have no boxes here: {done.stdout[-600:]}")
-    assert done.returncode == 0, done.stdout[-4000:]
+    assert done.returncode == 0, done.stdout[-16000:]
 
 
 def _closed_way(path: Path) -> Path | None:

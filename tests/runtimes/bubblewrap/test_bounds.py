@@ -175,7 +175,7 @@ async def test_what_a_command_left_behind_is_stopped_too_and_the_next_one_is_tol
     async with box_of(small) as box:
         await run(box, f"({_FILLS}) > /dev/null 2>&1 &")
         waits = await begin(
-            box, "until [ -z \"$(pgrep -f 'head -c 4000000')\" ] && sleep 0.2; do sleep 0.1; done", timeout=15
+            box, "until [ -z \"$(pgrep -f '[h]ead -c 4000000')\" ] && sleep 0.2; do sleep 0.1; done", timeout=15
         )
 
         await waits.wait()

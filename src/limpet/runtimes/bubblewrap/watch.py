@@ -147,14 +147,22 @@ def _times(pid: int) -> tuple[int, ...]:
 
 
 def children_of(pid: int) -> set[int]:
-    """Every process below this one, for hosts where no cgroup lists them."""
+    """Every process below this one, for hosts where no cgroup lists them. They may end while they are looked at."""
     found: set[int] = set()
     pending = [pid]
     while pending:
         parent = pending.pop()
-        for file in Path(f"/proc/{parent}/task").glob("*/children"):
+        for thread in _threads(parent):
             with suppress(OSError):
-                new = {int(child) for child in file.read_text().split()} - found
+                listed = Path(f"/proc/{parent}/task/{thread}/children").read_text()
+                new = {int(child) for child in listed.split()} - found
                 found |= new
                 pending += new
     return found
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []  # it has ended
