@@ -31,6 +31,11 @@ class Offer(Enum):
     SECRETS = "secrets"  # placeholders are replaced outside the sandbox
     DIRECTORY = "directory"  # its files lie in a directory of this host that is named, and may be there before it
     SNAPSHOT = "snapshot"  # the files can be saved and restored as a whole
+    # Rules of a policy that it builds into the sandbox, so that the kernel holds them (`Policy.enforce` "wall"):
+    WALL_ALLOWED_COMMANDS = "wall_allowed_commands"  # nothing but the programs that are named can be run
+    WALL_BLOCKED_COMMANDS = "wall_blocked_commands"  # the programs that are named are not there
+    WALL_READONLY = "wall_readonly"  # no file can be changed
+    WALL_ALLOWED_PATHS = "wall_allowed_paths"  # nothing outside the paths that are named is there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +133,8 @@ FileKind = Literal["file", "directory", "link", "other"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStat:
     """One entry. `path` is absolute in the sandbox; `size` in bytes; `modified` in nanoseconds since 1970; `identity` changes
-    when a path is replaced by another file (an inode number, where there is one); `changed` is the inode's change time in ns."""
+    when a path is replaced by another file (an inode number, where there is one); `changed` is the inode's change time in ns.
+    `target` is where a link points, as it was written; only `Files.stat` tells it."""
 
     path: str
     kind: FileKind
@@ -137,6 +143,7 @@ class FileStat:
     mode: int = 0o644
     identity: int = 0
     changed: int = 0
+    target: str = ""
 
 
 class Files(Protocol):
@@ -163,6 +170,11 @@ class Files(Protocol):
 
     async def stat(self, path: str) -> FileStat:
         """One entry; a link is described, not followed."""
+        ...
+
+    async def mkdir(self, path: str) -> FileStat:
+        """Make a directory; its parents are made. One that is there already is quiet; anything else there raises NotADirectory. It
+        belongs to the user that runs commands."""
         ...
 
     async def delete(self, path: str) -> None:

@@ -12,7 +12,7 @@ import secrets
 import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from anyio import to_thread
@@ -102,6 +102,9 @@ class HostFiles:
 
     async def stat(self, path: str) -> FileStat:
         return await to_thread.run_sync(self._stat, self._place(path))
+
+    async def mkdir(self, path: str) -> FileStat:
+        return await to_thread.run_sync(self._mkdir, self._place(path))
 
     async def delete(self, path: str) -> None:
         await to_thread.run_sync(self._delete, self._place(path))
@@ -219,7 +222,20 @@ class HostFiles:
             with self._directory(place, ()) as descriptor:
                 return _described(place.path, os.fstat(descriptor))
         with self._directory(place, place.parts[:-1]) as parent:
-            return _described(place.path, os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False))
+            found = _described(place.path, os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False))
+            return found if found.kind != "link" else replace(found, target=os.readlink(place.parts[-1], dir_fd=parent))
+
+    def _mkdir(self, place: _Place) -> FileStat:
+        with self._errors(place):
+            root = os.open(place.root, DIRECTORY)
+            try:
+                descriptor = make_directories(root, place.parts, owner=self._owner)
+            finally:
+                os.close(root)
+            try:
+                return _described(place.path, os.fstat(descriptor))
+            finally:
+                os.close(descriptor)
 
     def _delete(self, place: _Place) -> None:
         if not place.parts:

@@ -7,7 +7,7 @@ translated. Nothing here blocks: all of it is memory.
 import posixpath
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bashkit import FileSystem
@@ -95,6 +95,18 @@ class VirtualFiles:
         place = self._place(path)
         self._refuse_links(place, itself=False)
         self._require(place)
+        found = self._described(place, place.inner)
+        return found if found.kind != "link" else replace(found, target=str(place.system.read_link(place.inner)))
+
+    async def mkdir(self, path: str) -> FileStat:
+        place = self._place(path)
+        self._refuse_links(place, itself=True)
+        if self._kind(place, place.inner) not in (None, "directory"):
+            raise NotADirectory(path)
+        try:
+            place.system.mkdir(place.inner, recursive=True)
+        except RuntimeError as error:
+            raise _translated(place, error) from error
         return self._described(place, place.inner)
 
     async def delete(self, path: str) -> None:

@@ -114,6 +114,24 @@ async def a_list_names_entries_with_kind_and_size(lab: Lab) -> None:
 
 
 @case()
+async def a_directory_is_made_with_its_parents_and_belongs_to_the_commands(lab: Lab) -> None:
+    made = await lab.box.files.mkdir("deep/er/place")
+    same((made.path, made.kind), ("/mnt/data/deep/er/place", "directory"), "what was made")
+    same((await lab.box.files.mkdir("deep/er/place")).kind, "directory", "making it again")
+    same((await lab.run("echo inside > deep/er/place/file; cat deep/er/place/file")).stdout, b"inside\n", "a file in it")
+
+
+@case()
+async def a_directory_is_not_made_over_a_file_nor_through_a_link(lab: Lab) -> None:
+    await lab.run("echo > file; mkdir -p ~/aim; ln -s ~/aim link")
+    async with raises(NotADirectory, naming="file"):
+        await lab.box.files.mkdir("file")
+    async with raises(PathOutside, naming="link/new"):
+        await lab.box.files.mkdir("link/new")
+    same((await lab.run("ls ~/aim")).stdout, b"", "where the link leads")
+
+
+@case()
 async def deleting_takes_files_links_and_whole_directories(lab: Lab) -> None:
     await lab.run("mkdir -p tree/b; echo x > tree/b/file; echo kept > kept; ln -s ../kept tree/link; ln -s kept link")
     await lab.box.files.delete("tree")
@@ -151,5 +169,6 @@ async def a_link_out_of_the_root_is_not_written_through(lab: Lab) -> None:
 @case()
 async def a_links_own_facts_are_told(lab: Lab) -> None:
     await lab.run("ln -s /etc/passwd link")
-    same((await lab.box.files.stat("link")).kind, "link", "the kind")
+    found = await lab.box.files.stat("link")
+    same((found.kind, found.target), ("link", "/etc/passwd"), "the kind and where it points")
     expect(all(one.kind == "link" for one in await lab.box.files.list()), "the list should say that it is a link")
