@@ -28,24 +28,24 @@ class Mark:
     proves: bool
 
 
-def marks_under(root: Path = ROOT, folder: str = "tests") -> list[Mark]:
-    """Every mark in the `.py` files below `root/folder`, in order of file and line."""
+def marks_under(root: Path = ROOT, folder: str = "tests", *, name: str = "promise") -> list[Mark]:
+    """Every mark of that name in the `.py` files below `root/folder`, in order of file and line."""
     found: list[Mark] = []
     for path in sorted((root / folder).rglob("*.py")):
-        found += marks_in(path.read_text("utf-8"), path.relative_to(root).as_posix())
+        found += marks_in(path.read_text("utf-8"), path.relative_to(root).as_posix(), name=name)
     return found
 
 
-def marks_in(source: str, path: str) -> list[Mark]:
+def marks_in(source: str, path: str, *, name: str = "promise") -> list[Mark]:
     """The marks of one file: on functions, on classes (for every test inside), in `pytestmark` and in `pytest.param`."""
     tree = ast.parse(source)
     found, seen = [], set[ast.AST]()
     for test, owners in _tests(tree, path):
-        calls = [call for owner in owners for call in _calls(owner, "promise")]
+        calls = [call for owner in owners for call in _calls(owner, name)]
         seen.update(calls)
         proves = not any(_given_up(owner) for owner in owners)
         found += [mark for call in calls for mark in _read(call, test, path, proves=proves)]
-    astray = [call for call in _calls(tree, "promise") if call not in seen]
+    astray = [call for call in _calls(tree, name) if call not in seen]
     found += [mark for call in astray for mark in _read(call, "", path, proves=False)]
     return found
 
