@@ -176,8 +176,6 @@ LATER = [
     ("[features.shell]\ntype = 'passthrough_openai'", "features.shell.type"),
     ("[features.shell]\ntype = 'client_passthrough'", "features.shell.type"),
     ("[auth]\nmode = 'keys'", "auth.mode"),
-    ("[storage.container_files]\nbackend = 's3'\nbucket = 'b'", "storage.container_files.backend"),
-    ("[storage.container_files]\nbackend = 'database'", "storage.container_files.backend"),
     ("[providers.a]\ntype = 'bedrock'\nregion = 'x'", "providers.a.type"),
     ("[providers.a]\ntype = 'azure_openai'", "providers.a.type"),
     ("[providers.a]\ntype = 'vertex'", "providers.a.type"),
@@ -267,7 +265,16 @@ CONFLICTS = [
         "features.server_tools.shell_limits.max_mem_limit_mb",
     ),
     ('[storage.container_files]\npath = "/tmp/x"', "storage.container_files.path"),
-    ('[database]\nurl = "postgresql://u:secret@h/d"', "database.url"),
+    ('[storage.container_files]\nbackend = "database"\npath = "/tmp/x"', "storage.container_files.path"),
+    ('[storage.container_files]\nbackend = "s3"', "storage.container_files.bucket"),
+    ('[storage.container_files]\nbucket = "b"', "storage.container_files.bucket"),
+    (
+        '[storage.files]\nbackend = "s3"\nbucket = "b"\naccess_key_id = "hunter2"',
+        "storage.files.secret_access_key",
+    ),
+    ('[storage.files]\nbackend = "s3"\nbucket = "b"\nendpoint = "here:9"', "storage.files.endpoint"),
+    ('[storage.files]\nbucket = "b"', "storage.files.bucket"),
+    ('[database]\nurl = "postgresql://u:hunter2@h/d"', "database.url"),
 ]
 
 
@@ -275,7 +282,15 @@ CONFLICTS = [
 def test_settings_that_contradict_each_other_are_refused(tmp_path: Path, text: str, key: str) -> None:
     error = refusal(tmp_path, text)
     assert error.key == key
-    assert "secret" not in str(error)
+    assert "hunter2" not in str(error)
+
+
+def test_uploaded_files_go_where_container_files_go_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    bucket = 'backend = "s3"\nbucket = "b"\nprefix = "p"\nendpoint = "http://127.0.0.1:9"\n'
+    same = load(tmp_path, f"[storage.container_files]\n{bucket}").storage.files
+    assert (same.backend, same.bucket, same.prefix, same.endpoint) == ("s3", "b", "p", "http://127.0.0.1:9")
+    apart = load(tmp_path, f'[storage.container_files]\n{bucket}[storage.files]\nbackend = "database"').storage.files
+    assert (apart.backend, apart.bucket) == ("database", None)
 
 
 def test_the_sandboxing_settings_of_the_seed_are_read(tmp_path: Path) -> None:

@@ -115,7 +115,8 @@ NOT_STARTED = {
     "a provider without its key": ('[providers.a]\ntype = "openai"', ("providers.a", "api_key")),
     "a key out of nowhere": ('[providers.a]\ntype = "openai"\napi_key = "${NOT_THERE}"', ("providers.a.api_key", "NOT_THERE")),
     "no TOML": ("[server\nport = 1", ("TOML",)),
-    "a file store to come": ('[storage.container_files]\nbackend = "s3"', ("storage.container_files.backend", "filesystem")),
+    "a file store unknown": ('[storage.container_files]\nbackend = "s4"', ("storage.container_files.backend", "filesystem", "s3")),
+    "no bucket": ('[storage.container_files]\nbackend = "s3"', ("storage.container_files.bucket", "missing")),
     "keys to come": ('[auth]\nmode = "keys"', ("auth.mode", "none")),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from limpet.config.bind import Binder
 from limpet.config.sections import Auth, Database, Features, Provider, Sections, Server, Storage
 from limpet.config.sources import find_source, home_directory, overlaid, source_of
+from limpet.config.storage import conflicts, settled
 from limpet.core.errors import ConfigInvalid
 from limpet.core.secret import Secret
 from limpet.upstreams.routing import ProviderSettings
@@ -69,7 +70,7 @@ def load_config(
         server=sections.server,
         auth=sections.auth,
         database=sections.database,
-        storage=sections.storage,
+        storage=settled(sections.storage),
         providers=tuple(_providers(sections.providers, source.where, environ)),
         features=sections.features,
         runtime_source=source_of(whole, ("features", "shell", "type"), file=source.where),
@@ -156,6 +157,7 @@ def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
         )
     if url is not None and not url.startswith("sqlite:"):
         yield "database.url", 'only SQLite is built; write "sqlite:" and a path'
+    yield from conflicts(sections.storage)
     if sections.storage.container_files.path is not None:
         yield (
             "storage.container_files.path",

@@ -40,17 +40,42 @@ class Database:
     url: str | None = None
 
 
+Backend = Literal["filesystem", "database", "s3"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerFiles:
-    """`path` is None for the home directory, the only place that is built."""
+    """`path` is None for the home directory. The others are a bucket's; keys that are None come from the environment."""
 
-    backend: Annotated[Literal["filesystem"], Later(("database", "s3"))] = "filesystem"
+    backend: Backend = "filesystem"
     path: Path | None = None
+    bucket: str | None = None
+    region: str | None = None
+    endpoint: str | None = None
+    prefix: str = ""
+    access_key_id: Secret | None = None
+    secret_access_key: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """As `ContainerFiles`; `backend` None is for whatever that one has, bucket and all."""
+
+    backend: Backend | None = None
+    path: Path | None = None
+    bucket: str | None = None
+    region: str | None = None
+    endpoint: str | None = None
+    prefix: str = ""
+    access_key_id: Secret | None = None
+    secret_access_key: Secret | None = None
+    max_file_bytes: Positive = 2048 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
     container_files: ContainerFiles = field(default_factory=ContainerFiles)
+    files: Files = field(default_factory=Files)
 
 
 ProviderType = Annotated[
@@ -81,6 +106,9 @@ class Shell:
     image: Path | None = None
     cpus: Annotated[float, Between(0.01, 1024)] = 1.0
     memory_mb: Megabytes = 512
+    processes: Annotated[int, Between(16, 1_000_000)] = 256
+    open_files: Annotated[int, Between(32, 1_000_000)] = 4096
+    file_size_mb: Positive | None = None
     disk_mb: Megabytes = 10_240
     disk_floor_mb: Annotated[int, Between(0)] = 512
     stream_output: bool = True

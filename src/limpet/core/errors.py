@@ -10,8 +10,11 @@ LimpetError
 │   ├── BootFailed  SandboxGone  SandboxClosed  SandboxFull
 │   └── CommandRefused             WorkingDirectoryMissing  BadEnvironmentName  BadCommand  CommandDenied
 ├── FileError                      FileMissing  NotAFile  NotADirectory  FileForbidden  PathOutside  FileTooLarge
-├── StoreError                     DatabaseUnusable  HomeUnusable  StoreFailed
+│                                  FileDenied  EditFailed  PatternInvalid
+├── ApprovalMissing                no request of that id waits for an answer
+├── StoreError                     DatabaseUnusable  HomeUnusable  StoreFailed  PlaceUnusable  BlobMissing  BlobDamaged
 ├── UpstreamError                  UpstreamRefused  UpstreamBroken
+├── FetchError                     FetchRefused  FetchFailed
 └── RequestError                   what a client of the gateway did wrong; carries its place in OpenAI's error shape
     └── RequestInvalid  NotFound  RequestTooLarge  Conflict  Forbidden
 """
@@ -185,6 +188,31 @@ class PathOutside(FileError):
         self.roots = tuple(roots)
 
 
+class FileDenied(FileError):
+    """The workspace's policy refuses it; nothing was done. `rule` is the setting; reason and remedy are sentences."""
+
+    def __init__(self, path: str, *, rule: str, reason: str, remedy: str) -> None:
+        super().__init__(path, f"{reason} {remedy} (rule: {rule})")
+        self.rule = rule
+        self.reason = reason
+        self.remedy = remedy
+
+
+class EditFailed(FileError):
+    """What was to be replaced is not there, or not only once; the file is as it was."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, f"{path} was not changed: {problem}")
+
+
+class PatternInvalid(FileError):
+    """A pattern to search for that cannot be read. `path` is where the search was to begin."""
+
+    def __init__(self, path: str, pattern: str, problem: str) -> None:
+        super().__init__(path, f"The pattern {pattern!r} cannot be used: {problem}")
+        self.pattern = pattern
+
+
 class FileTooLarge(FileError):
     def __init__(self, path: str, size: int, limit: int) -> None:
         super().__init__(
@@ -192,6 +220,16 @@ class FileTooLarge(FileError):
         )
         self.size = size
         self.limit = limit
+
+
+class ApprovalMissing(LimpetError):
+    """No request of that id waits for an answer."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"No request {request_id} waits for an answer: it was answered, has expired, or never was. `pending()` lists those that wait."
+        )
+        self.request_id = request_id
 
 
 class StoreError(LimpetError):
@@ -225,6 +263,34 @@ class StoreFailed(StoreError):
         self.reason = reason
 
 
+class PlaceUnusable(StoreError):
+    """A place for bytes cannot be used: a directory that cannot be written, a bucket that is missing or refuses."""
+
+    def __init__(self, place: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{place} cannot be used: {reason} {remedy}".rstrip())
+        self.place = place
+        self.reason = reason
+        self.remedy = remedy
+
+
+class BlobMissing(StoreError):
+    """The bytes that a row speaks of are not where they were put."""
+
+    def __init__(self, key: str, place: str) -> None:
+        super().__init__(f"The bytes {key} are missing in {place}. Restore them from a backup, or delete the file.")
+        self.key = key
+        self.place = place
+
+
+class BlobDamaged(StoreError):
+    """The bytes there are not those that were put."""
+
+    def __init__(self, key: str, place: str) -> None:
+        super().__init__(f"The bytes {key} in {place} are not those that were put there. Restore them from a backup.")
+        self.key = key
+        self.place = place
+
+
 class UpstreamError(LimpetError):
     """A provider did not give a model turn."""
 
@@ -250,6 +316,21 @@ class UpstreamBroken(UpstreamError):
         super().__init__(f"The answer of the provider {provider} broke off: {reason}")
         self.provider = provider
         self.reason = reason
+
+
+class FetchError(LimpetError):
+    """Something that a request names by URL was not fetched."""
+
+
+class FetchRefused(FetchError):
+    """It may not be fetched; nothing inside the gateway's own networks was dialed. Both are whole sentences."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason} {remedy}")
+
+
+class FetchFailed(FetchError):
+    """It may be fetched, and the other side does not deliver it."""
 
 
 class RequestError(LimpetError):

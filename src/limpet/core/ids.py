@@ -13,15 +13,22 @@ SHELL_CALL_OUTPUT = "sho"
 CONTAINER = "cntr"
 CONTAINER_FILE = "cfile"
 REQUEST = "req"
+BLOB = "blob"
+# Clients tell a file of the Files API by OpenAI's own spelling of its ids (AI SDK, `fileIdPrefixes`).
+FILE = "file-"
 
-_SHAPE = re.compile(r"[a-z]+_[0-9a-f]{32}")
+_SHAPE = re.compile(r"(?:[a-z]+_|file-)[0-9a-f]{32}")
 
 
 def new_id(prefix: str) -> str:
     """A new id such as ``cntr_5f0c…`` (32 hex digits after the prefix)."""
-    return f"{prefix}_{secrets.token_hex(16)}"
+    return f"{_start(prefix)}{secrets.token_hex(16)}"
 
 
 def is_id(text: str, *, prefix: str) -> bool:
     """Whether `text` has the shape of our own ids with this prefix."""
-    return text.startswith(f"{prefix}_") and _SHAPE.fullmatch(text) is not None
+    return text.startswith(_start(prefix)) and _SHAPE.fullmatch(text) is not None
+
+
+def _start(prefix: str) -> str:
+    return prefix if prefix.endswith("-") else f"{prefix}_"

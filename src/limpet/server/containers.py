@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from urllib.parse import quote
 
-from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -25,8 +24,6 @@ from limpet.server.bodies import json_body, one_of, whole_number
 from limpet.server.lists import ORDERS, list_object
 from limpet.server.uploads import uploaded
 from limpet.store.files import ContainerFileRecord
-
-PIECE = 1024 * 1024
 
 
 def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
@@ -77,7 +74,7 @@ def file_routes(manager: ContainerManager) -> list[Route]:
         container_id = request.path_params["container_id"]
         await manager.require_running(TENANT, container_id)
         async with uploaded(request, limit=files.max_bytes) as upload:
-            record = await files.put(TENANT, container_id, upload.filename or "upload", _pieces(upload))
+            record = await files.put(TENANT, container_id, upload.filename or "upload", upload.pieces)
         return JSONResponse(container_file_object(record))
 
     async def index(request: Request) -> Response:
@@ -114,11 +111,6 @@ def file_routes(manager: ContainerManager) -> list[Route]:
 
 def _ids(request: Request) -> tuple[str, str]:
     return request.path_params["container_id"], request.path_params["file_id"]
-
-
-async def _pieces(upload: UploadFile) -> AsyncIterator[bytes]:
-    while piece := await upload.read(PIECE):
-        yield piece
 
 
 async def _closing(pieces: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:

@@ -26,7 +26,7 @@ from limpet.core.ports import Runtime
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import LoopSettings, Preparer
 from limpet.responses.service import ResponseService
-from limpet.server import containers, health, responses
+from limpet.server import containers, files, health, responses
 from limpet.server.app import application
 from limpet.server.sse import KEEP_ALIVE_SECONDS
 from limpet.store.database import Database, DatabaseSettings
@@ -34,6 +34,8 @@ from limpet.store.executions import Executions
 from limpet.store.home import HomeLock, prepare_home
 from limpet.store.journal import Journal
 from limpet.store.responses import Responses
+from limpet.store.uploads import Uploads
+from limpet.store.vault import StorageSettings, Vault, kept_in
 from limpet.upstreams.routing import Route, Router
 
 # So long open streams may go on after a signal; then they are cut. Their runs are not lost with them.
@@ -50,12 +52,14 @@ class Announce(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
-    """What the operator chose. `data` is the working directory that models are told of; `keep_alive` is in seconds."""
+    """What the operator chose. `storage` None keeps all files in the home; `data` is the working directory that models are told of;
+    `keep_alive` is in seconds."""
 
     home: Path
     host: str = "127.0.0.1"
     port: int = 8420
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
+    storage: StorageSettings | None = None
     containers: ContainerSettings = field(default_factory=ContainerSettings)
     limits: ShellLimits = field(default_factory=ShellLimits)
     box: BoxSettings = field(default_factory=BoxSettings)
@@ -79,8 +83,11 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
     """The application, with everything that it stands on open; the home is this process's. Raises LimpetError for whatever keeps
     it from serving."""
     clock, metrics, router = SystemClock(), Metrics(), Router(providers)
+    storage = settings.storage or kept_in(settings.home)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database(settings.database, home=settings.home))
+        vault = await stack.enter_async_context(Vault(database, storage, clock=clock))
+        uploads = await stack.enter_async_context(Uploads(database, vault, clock=clock))
         await stack.enter_async_context(runtime)
         for provider in providers:
             await stack.enter_async_context(provider.upstream)
@@ -93,6 +100,7 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
             *responses.routes(service, keep_alive=settings.keep_alive),
             *containers.container_routes(manager, clock),
             *containers.file_routes(manager),
+            *files.file_routes(uploads, max_bytes=storage.max_file_bytes),
             *health.routes(
                 health=health.Health(runtime, clock),
                 runtime=runtime.name,

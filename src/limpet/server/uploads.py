@@ -1,62 +1,63 @@
-"""Reads the one file of a multipart upload. Takes no more bytes than a file may have, whatever the client announces."""
+"""Reads the one file of a multipart upload while it arrives. Takes no more bytes than a file may have, whatever is announced."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
-from limpet.core.errors import RequestInvalid, RequestTooLarge
+from limpet.core.errors import RequestInvalid
+from limpet.server.forms import FormField, FormFile, FormPart, form_parts, too_large
 
-# What the parts' heads and a few small fields may have beside the file.
-AROUND = 64 * 1024
-FIELDS = 8
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """The file's name and type as the client wrote them, and its bytes. `pieces` end only when the whole form was read and is sound,
+    so whoever took them all has all of `fields`; those that came before the file are there from the start."""
+
+    filename: str
+    content_type: str | None
+    fields: dict[str, str]
+    pieces: AsyncIterator[bytes]
 
 
 @asynccontextmanager
-async def uploaded(request: Request, *, limit: int) -> AsyncIterator[UploadFile]:
-    """The part named `file`, for the time of the block. Raises RequestInvalid, and RequestTooLarge past `limit` bytes."""
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        raise RequestInvalid(
-            "Send the file as multipart/form-data, in a part named `file`. Files by `file_id` are not built yet.",
-            param="file",
-            code="unsupported_content_type",
-        )
-    stream = _bounded(request, limit)
-    try:
-        form = await MultiPartParser(request.headers, stream, max_files=1, max_fields=FIELDS).parse()
-    except MultiPartException as problem:
-        raise RequestInvalid(
-            f"The upload cannot be read: {problem.message} Send one file, in a part named `file`.", param="file"
-        ) from problem
-    except ClientDisconnect as gone:
-        raise RequestInvalid("The upload broke off.", param="file") from gone
-    try:
-        file = form.get("file")
-        if not isinstance(file, UploadFile):
-            raise RequestInvalid("A part named `file` with the file's bytes is missing.", param="file")
-        yield file
-    finally:
-        await form.close()
+async def uploaded(request: Request, *, limit: int) -> AsyncIterator[Upload]:
+    """The form's one file, the part named `file`. RequestInvalid for a form without it or with two; its `pieces` raise that too, and
+    RequestTooLarge past `limit` bytes."""
+    fields: dict[str, str] = {}
+    async with aclosing(form_parts(request, limit=limit)) as parts:
+        async for part in parts:
+            match part:
+                case FormField():
+                    fields[part.name] = part.value
+                case FormFile(name="file"):
+                    async with aclosing(_pieces(part, parts, fields, limit)) as pieces:
+                        yield Upload(
+                            filename=part.filename, content_type=part.content_type, fields=fields, pieces=pieces
+                        )
+                    return
+                case FormFile():
+                    raise _one_file()
+    raise RequestInvalid("A part named `file` with the file's bytes is missing.", param="file")
 
 
-async def _bounded(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
-    announced = request.headers.get("content-length", "")
-    size = int(announced) if announced.isascii() and announced.isdigit() else 0
-    if size > limit + AROUND:
-        raise _too_large(limit)
+async def _pieces(
+    file: FormFile, rest: AsyncIterator[FormPart], fields: dict[str, str], limit: int
+) -> AsyncGenerator[bytes, None]:
     size = 0
-    async for piece in request.stream():
+    async for piece in file.pieces:
         size += len(piece)
-        if size > limit + AROUND:
-            raise _too_large(limit)
+        if size > limit:
+            raise too_large(limit)
         yield piece
+    async for part in rest:
+        match part:
+            case FormField():
+                fields[part.name] = part.value
+            case FormFile():
+                raise _one_file()
 
 
-def _too_large(limit: int) -> RequestTooLarge:
-    return RequestTooLarge(
-        f"The file is larger than {limit} bytes, which is the most that this gateway takes.",
-        param="file",
-        code="file_too_large",
-    )
+def _one_file() -> RequestInvalid:
+    return RequestInvalid("The upload has several files. Send one, in a part named `file`.", param="file")

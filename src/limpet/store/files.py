@@ -1,4 +1,4 @@
-"""What is known of the files in containers. Their bytes are in the boxes, not here."""
+"""What is known of the files in containers. Their bytes are in the boxes' directories or in the vault."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import ColumnElement, delete, insert, select, update
 
 from limpet.store.database import Database
+from limpet.store.ledger import doom, keep
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.tables import container_files as files
 
@@ -17,7 +18,8 @@ AT_ONCE = 500
 class ContainerFileRecord:
     """One file of a container. `bytes` is its size; `source` user or assistant; `created_at` in microseconds UTC; `modified`,
     `identity` and `changed` as in `core.ports.FileStat` (nanoseconds); `too_large` says that it is listed and not kept;
-    `response_id` is the response that wrote it; `number` is 0 until it is stored."""
+    `response_id` is the response that wrote it; `blob` its copy in the vault, None where only the box's directory has its bytes;
+    `number` is 0 until it is stored."""
 
     id: str
     tenant: str
@@ -34,6 +36,7 @@ class ContainerFileRecord:
     changed: int = 0
     too_large: bool = False
     response_id: str | None = None
+    blob: str | None = None
 
 
 class ContainerFiles:
@@ -44,11 +47,16 @@ class ContainerFiles:
 
     async def upsert(self, record: ContainerFileRecord) -> ContainerFileRecord:
         """Store it as the file at its path, and give back what is stored now: a path that was there keeps its id, its number and
-        the time of its creation; the rest is the record's."""
+        the time of its creation; the rest is the record's. A blob that is new in it is kept from now on, one that it replaces is
+        doomed: call this within `Vault.put`."""
         where = (files.c.container_id == record.container_id, files.c.path == record.path)
-        query = select(files.c.id, files.c.number, files.c.created_at).where(*where)
+        query = select(files.c.id, files.c.number, files.c.created_at, files.c.blob).where(*where)
         async with self._db.writing() as connection:
             before = (await connection.execute(query)).one_or_none()
+            if record.blob is not None:
+                await keep(connection, record.blob)
+            if before is not None and before.blob is not None and before.blob != record.blob:
+                await doom(connection, before.blob)
             if before is not None:
                 kept = replace(record, id=before.id, number=before.number, created_at=before.created_at)
                 await connection.execute(update(files).where(files.c.id == kept.id).values(columns_of(kept)))
@@ -87,6 +95,7 @@ class ContainerFiles:
 
     async def _delete(self, *where: ColumnElement[bool]) -> int:
         async with self._db.writing() as connection:
+            await doom(connection, select(files.c.blob).where(*where, files.c.blob.is_not(None)))
             return (await connection.execute(delete(files).where(*where))).rowcount
 
     async def list(

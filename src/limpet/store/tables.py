@@ -131,7 +131,63 @@ container_files = Table(
     Column("changed", BigInteger, nullable=False),
     Column("too_large", Boolean(create_constraint=False), nullable=False),
     Column("response_id", Text),
+    # Where its bytes are kept beside the box's directory: a row of `blobs`; NULL where only the directory has them.
+    Column("blob", Text),
     UniqueConstraint("container_id", "path"),
+    sqlite_autoincrement=True,
+)
+
+# Where bytes are kept: one row before the first of them is written, gone after the last is removed. `id` is what other rows refer
+# to, and stays when the bytes move; `place` and `key` are where they are now. `area` is the section of [storage] that decides where
+# new ones go. `state`: pending (being written, of use to nobody), moving (the same, by `limpet storage move`), kept, doomed.
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("area", Text, nullable=False),
+    Column("place", Text, nullable=False),
+    Column("key", Text, nullable=False, unique=True),
+    Column("state", Text, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Index(None, "state"),
+    Index(None, "tenant", "area"),
+    sqlite_autoincrement=True,
+)
+
+# The bytes of blobs whose place is this database, a block each. The last part is written last: without it there is no blob.
+blob_parts = Table(
+    "blob_parts",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("tenant", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("is_last", Boolean(create_constraint=False), nullable=False),
+)
+
+# The Files API. A deleted or expired row stays for a while without its name and its bytes, so that a list can be continued behind it.
+uploads = Table(
+    "uploads",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("filename", Text, nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("content_type", Text),
+    Column("bytes", BigInteger, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("blob", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("ended_at", BigInteger),
+    Index(None, "tenant", "number"),
+    Index(None, "expires_at"),
+    Index(None, "ended_at"),
     sqlite_autoincrement=True,
 )
 

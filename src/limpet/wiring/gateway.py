@@ -15,6 +15,7 @@ from limpet.server import gateway
 from limpet.store.database import DatabaseSettings
 from limpet.upstreams.routing import ProviderSettings, Route
 from limpet.upstreams.upstream import Upstream
+from limpet.wiring.storage import storage_of
 
 PROVIDERS = {
     "anthropic": "limpet.upstreams.anthropic:upstream",
@@ -41,9 +42,23 @@ async def _serve(
 def runtime_of(config: Config) -> Runtime:
     """The runtime that the settings choose, not yet opened. Raises ConfigInvalid."""
     shell = config.features.shell
-    disk = {"disk_mb": shell.disk_mb, "disk_floor_mb": shell.disk_floor_mb}
-    own = disk if shell.type in wiring.RUNTIME_SETTINGS else {}
+    own = _bounds_of(config) if shell.type in wiring.RUNTIME_SETTINGS else {}
     return wiring.load_runtime(shell.type, where=config.source, key="features.shell.type", home=config.home, **own)
+
+
+def _bounds_of(config: Config) -> dict[str, float | int | None]:
+    """What bounds a box for which no request says anything else, also where only each process can be bounded."""
+    shell, limits = config.features.shell, config.features.server_tools.shell_limits
+    memory = limits.default_mem_limit_mb or shell.memory_mb
+    return {
+        "cpus": shell.cpus,
+        "memory_mb": min(memory, limits.max_mem_limit_mb or memory),
+        "processes": shell.processes,
+        "open_files": shell.open_files,
+        "file_size_mb": shell.file_size_mb,
+        "disk_mb": shell.disk_mb,
+        "disk_floor_mb": shell.disk_floor_mb,
+    }
 
 
 def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -> gateway.GatewaySettings:
@@ -55,6 +70,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         host=config.server.host,
         port=config.server.port,
         database=DatabaseSettings(url=config.database.url or ""),
+        storage=storage_of(config),
         containers=ContainerSettings(
             default_idle_ttl_secs=containers.default_idle_ttl_secs,
             max_idle_ttl_secs=containers.max_idle_ttl_secs,

@@ -1,0 +1,117 @@
+"""Gives out bytes: whole or the range that was asked for, never twice what a client already has (RFC 9110, 13 and 14)."""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from limpet.server.errors import error_response
+
+# `bytes=0-99`, `bytes=100-`, `bytes=-100`. Several ranges at once are answered with the whole, as the rule allows.
+_RANGE = re.compile(r"bytes=(?:([0-9]{1,19})-([0-9]{1,19})?|-([0-9]{1,19}))", re.IGNORECASE)
+Open = Callable[[int, int], AsyncGenerator[bytes, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """So many bytes from `start` on."""
+
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """No byte of it lies in the range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The client has it."""
+
+
+Wanted = Whole | Part | Beyond | Unchanged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """What is given out. `etag` is its strong one in quotes, new whenever a byte is; None where there is none. `open` gives the bytes
+    from a position on, so many."""
+
+    name: str
+    size: int
+    etag: str | None
+    open: Open
+
+
+def wanted(headers: Headers, *, size: int, etag: str | None) -> Wanted:
+    """Which bytes a GET is to be answered with. A range that cannot be read counts as none."""
+    if etag is not None and _names(headers.get("if-none-match", ""), etag):
+        return Unchanged()
+    found = _RANGE.fullmatch(headers.get("range", "").strip())
+    condition = headers.get("if-range")
+    if found is None or (condition is not None and condition.strip() != etag):
+        return Whole()
+    first, last, tail = found.groups()
+    if tail is not None:
+        length = min(int(tail), size)
+        return Part(start=size - length, length=length) if length else Beyond()
+    start = int(first)
+    if last is not None and int(last) < start:
+        return Whole()
+    if start >= size:
+        return Beyond()
+    end = size if last is None else min(int(last) + 1, size)
+    return Part(start=start, length=end - start)
+
+
+def download(request: Request, file: Download) -> Response:
+    """The answer to a GET or HEAD. A browser must never show what it holds as a page of this origin."""
+    headers = {
+        "accept-ranges": "bytes",
+        "content-disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
+        "x-content-type-options": "nosniff",
+        **({} if file.etag is None else {"etag": file.etag}),
+    }
+    match wanted(request.headers, size=file.size, etag=file.etag):
+        case Unchanged():
+            return Response(status_code=304, headers=headers)
+        case Beyond():
+            message = f"The file has {file.size} bytes; no byte of it lies in {request.headers['range'][:64]!r}."
+            headers["content-range"] = f"bytes */{file.size}"
+            return error_response(416, message, param="Range", code="range_not_satisfiable", headers=headers)
+        case Whole():
+            return _bytes(request, file, status=200, start=0, length=file.size, headers=headers)
+        case Part(start=start, length=length):
+            headers["content-range"] = f"bytes {start}-{start + length - 1}/{file.size}"
+            return _bytes(request, file, status=206, start=start, length=length, headers=headers)
+
+
+def _bytes(
+    request: Request, file: Download, *, status: int, start: int, length: int, headers: dict[str, str]
+) -> Response:
+    headers = {**headers, "content-type": "application/octet-stream", "content-length": str(length)}
+    if request.method == "HEAD":
+        return Response(status_code=status, headers=headers)
+    return StreamingResponse(_closing(file.open(start, length)), status_code=status, headers=headers)
+
+
+async def _closing(pieces: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield piece
+
+
+def _names(condition: str, etag: str) -> bool:
+    given = [each.strip().removeprefix("W/") for each in condition.split(",")]
+    return etag in given or "*" in given

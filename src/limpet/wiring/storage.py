@@ -1,0 +1,68 @@
+"""From the operator's settings to the places that keep bytes. What reaches a kind of place is loaded when one is used."""
+
+from functools import partial
+from pathlib import Path
+
+from limpet import wiring
+from limpet.config import Config
+from limpet.config.sections import ContainerFiles, Files
+from limpet.core.errors import PlaceUnusable
+from limpet.core.secret import Secret
+from limpet.store.blobs import Blobs
+from limpet.store.blobs_filesystem import DIRECTORY
+from limpet.store.database import Database
+from limpet.store.places import Bucket, Directory, InDatabase, Place
+from limpet.store.vault import StorageSettings
+
+BLOBS = {
+    "filesystem": "limpet.store.blobs_filesystem:FilesystemBlobs",
+    "database": "limpet.store.blobs_database:DatabaseBlobs",
+    "s3": "limpet.store.blobs_s3:S3Blobs",
+}
+Keys = tuple[Secret | None, Secret | None]
+
+
+def storage_of(config: Config) -> StorageSettings:
+    """Where bytes go, as the file's sections say."""
+    storage = config.storage
+    keys: dict[str, Keys] = {
+        section.bucket: (section.access_key_id, section.secret_access_key)
+        for section in (storage.files, storage.container_files)
+        if section.bucket is not None
+    }
+    return StorageSettings(
+        places={"files": place_of(storage.files), "container_files": place_of(storage.container_files)},
+        open_place=partial(_blobs, home=config.home, keys=keys),
+        max_file_bytes=storage.files.max_file_bytes,
+    )
+
+
+def place_of(section: ContainerFiles | Files) -> Place:
+    """Where new bytes of a section go."""
+    match section.backend:
+        case "s3":
+            return Bucket(
+                bucket=section.bucket or "", prefix=section.prefix, endpoint=section.endpoint, region=section.region
+            )
+        case "database":
+            return InDatabase()
+        case _:
+            return Directory(section.path)
+
+
+def _blobs(place: Place, database: Database, *, home: Path, keys: dict[str, Keys]) -> Blobs:
+    match place:
+        case Directory(path=path):
+            blobs: Blobs = wiring.load(BLOBS["filesystem"])(path or home / DIRECTORY)
+        case InDatabase():
+            blobs = wiring.load(BLOBS["database"])(database)
+        case Bucket():
+            # A bucket of earlier settings, which name it no more, is read with the environment's keys.
+            access_key_id, secret_access_key = keys.get(place.bucket, (None, None))
+            try:
+                made = wiring.load(BLOBS["s3"])
+            except ModuleNotFoundError as error:
+                remedy = 'Install it: pip install "limpet[s3]".'
+                raise PlaceUnusable(place.bucket, "The package obstore is missing.", remedy) from error
+            blobs = made(place, access_key_id=access_key_id, secret_access_key=secret_access_key)
+    return blobs
