@@ -157,7 +157,11 @@ def _config(plan: Plan, boot_id: str) -> dict[str, object]:
         "ttl": lifetime.seconds if isinstance(lifetime, TimeToLive) else None,
         "env": {**ENVIRONMENT, **plan.spec.env},
         "limits": limits.of_each_process(bounds, whole_box=plan.groups is not None),
-        "sizes": {"memory_mb": (bounds.memory or 0) >> 20, "processes": bounds.processes},
+        "sizes": {
+            "memory_mb": (bounds.memory or 0) >> 20,
+            "processes": bounds.processes,
+            "file_size": bounds.file_size,
+        },
     }
 
 

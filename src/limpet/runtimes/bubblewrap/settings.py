@@ -18,10 +18,10 @@ ENDS_WITH_OWNER = "ends_with_owner"  # in the record of a box that lives no long
 class BubblewrapSettings:
     """`home` is LIMPET_HOME: for root, every directory on its way must let other users pass (mode o+x).
 
-    `image` is a root file system directory (None: the host's /usr). `cpus`, `memory_mb`, `processes`, `open_files` and `disk_mb` bound
-    a box whose spec says nothing else. Where less than `disk_floor_mb` is free on the host's disk, what writes in boxes is stopped;
-    both are looked at every `disk_every` seconds. Boxes without a `user_id` of their own get one from the upper half of the range
-    of uids.
+    `image` is a root file system directory (None: the host's /usr). `cpus`, `memory_mb`, `processes`, `open_files`, `file_size_mb`
+    (None: any size) and `disk_mb` bound a box whose spec says nothing else. Where less than `disk_floor_mb` is free on the host's
+    disk, what writes in boxes is stopped; both are looked at every `disk_every` seconds. Boxes without a `user_id` of their own
+    get one from the upper half of the range of uids.
     """
 
     home: Path
@@ -30,6 +30,7 @@ class BubblewrapSettings:
     memory_mb: int = 512
     processes: int = 256
     open_files: int = 4096
+    file_size_mb: int | None = None
     disk_mb: int = 10_240
     disk_floor_mb: int = 512
     disk_every: float = 1.0
@@ -39,12 +40,13 @@ class BubblewrapSettings:
 
     def limits(self, asked: Limits) -> Limits:
         """The limits of a box that was asked for with these."""
+        own_file_size = None if self.file_size_mb is None else self.file_size_mb << 20
         return Limits(
             memory=asked.memory if asked.memory is not None else self.memory_mb << 20,
             cpus=asked.cpus if asked.cpus is not None else self.cpus,
             processes=asked.processes if asked.processes is not None else self.processes,
             disk=asked.disk if asked.disk is not None else self.disk_mb << 20,
-            file_size=asked.file_size,
+            file_size=asked.file_size if asked.file_size is not None else own_file_size,
             open_files=asked.open_files if asked.open_files is not None else self.open_files,
         )
 

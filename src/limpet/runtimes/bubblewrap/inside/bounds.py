@@ -12,6 +12,7 @@ from limpet.runtimes.bubblewrap.inside import launch, tree
 from limpet.runtimes.bubblewrap.inside.process import EXITED, Process
 
 KILLED_BY = 9
+_TOO_LARGE = 25  # SIGXFSZ
 _LEFT_EARLIER, _LEFT_LAST = 700, 900  # commands have 500
 _WRITES = 1 << 16  # bytes between two looks from which on something counts as writing
 _FRESH = 5.0  # seconds for which a look at what was written can be compared with
@@ -59,6 +60,8 @@ class Bounds:
         if self._memory_note in process.notes and process.outcome == (EXITED, 128 + KILLED_BY):
             process.notes.remove(self._memory_note)
             process.notes.append(f"killed: the box's memory limit of {self._sizes['memory_mb']} MiB was reached.")
+        if (largest := self._sizes.get("file_size")) is not None and process.outcome == (EXITED, 128 + _TOO_LARGE):
+            process.notes.append(f"killed: a file reached the size limit of {_megabytes(largest)}.")
 
     def rank_survivors(self, spared: set[int]) -> None:
         """When memory runs out, what the newest command left running goes before what earlier ones left, and that before commands
@@ -186,6 +189,10 @@ class Bounds:
             return commands[key[1]].began if key[0] == "command" else int(survivors[key[1]]), key[1]
 
         return sorted(grown, key=began, reverse=True)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size} bytes"
 
 
 def _is_reaped(pid: int) -> bool:
