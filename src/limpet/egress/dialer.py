@@ -1,0 +1,104 @@
+"""Connections to the public internet and nowhere else: a name is resolved once, every answer is checked, and what was checked is dialed.
+
+One answer that is not public poisons the whole name (DNS rebinding), and the address that was reached is looked at again.
+`tests/egress/test_dialer.py` tries to get around it.
+"""
+
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from ipaddress import ip_address
+from typing import Any
+
+import anyio
+import httpcore2
+
+from limpet.core.errors import FetchFailed, FetchRefused
+from limpet.egress.addresses import Address, Network, canonical_host, is_public
+
+RESOLVING = 5.0  # seconds
+CONNECTING = 10.0
+MOST_TRIED = 4
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+async def system_resolve(host: str, port: int) -> Sequence[str]:
+    """The addresses that the host's resolver gives for a name, as text. Raises OSError."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class PublicOnly(httpcore2.AsyncNetworkBackend):
+    """Where an HTTP client gets its connections: first calls, redirects, retries and refills of a pool all pass here.
+
+    `ports` may be dialed; `allowed` are networks that the operator named beside the public internet.
+    """
+
+    def __init__(
+        self, *, ports: frozenset[int], allowed: Sequence[Network] = (), resolve: Resolve = system_resolve
+    ) -> None:
+        self._ports = ports
+        self._allowed = tuple(allowed)
+        self._resolve = resolve
+        self._inner = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """A connection to a checked address. Raises FetchRefused, FetchFailed."""
+        if port not in self._ports:
+            ports = ", ".join(str(number) for number in sorted(self._ports))
+            raise FetchRefused(f"Port {port} may not be dialed.", f"Use one of: {ports}.")
+        name = canonical_host(host, allowed=self._allowed)
+        last: Exception | None = None
+        for address in (await self._checked(name, port))[:MOST_TRIED]:
+            try:
+                stream = await self._inner.connect_tcp(
+                    str(address), port, timeout=timeout or CONNECTING, socket_options=socket_options
+                )
+            except (OSError, httpcore2.NetworkError, httpcore2.TimeoutException) as error:
+                last = error
+                continue
+            return await self._reached(stream, name)
+        raise FetchFailed(f"{name} could not be reached on port {port}.") from last
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        raise FetchRefused("A local socket may not be dialed.", "Give an https URL.")
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+    async def _checked(self, name: str, port: int) -> list[Address]:
+        try:
+            with anyio.fail_after(RESOLVING):
+                answers = await self._resolve(name, port)
+        except (OSError, UnicodeError, TimeoutError) as error:
+            raise FetchFailed(f"The name {name} could not be resolved.") from error
+        try:
+            addresses = [ip_address(answer) for answer in answers]
+        except ValueError as error:
+            raise FetchFailed(f"The name {name} resolves to something that is not an address.") from error
+        if not addresses:
+            raise FetchFailed(f"The name {name} has no address.")
+        if not all(is_public(address, allowed=self._allowed) for address in addresses):
+            raise not_public(name)
+        return addresses
+
+    async def _reached(self, stream: httpcore2.AsyncNetworkStream, name: str) -> httpcore2.AsyncNetworkStream:
+        peer = stream.get_extra_info("server_addr")
+        if peer is not None and is_public(ip_address(peer[0]), allowed=self._allowed):
+            return stream
+        await stream.aclose()
+        raise not_public(name)
+
+
+def not_public(name: str) -> FetchRefused:
+    """The refusal of a name that leads elsewhere. It tells no address: whoever asks must not learn what the inside looks like."""
+    return FetchRefused(f"{name} is not a host of the public internet.", "Give a URL that anybody can open.")
