@@ -1,0 +1,85 @@
+"""How much of a command's output a result shows, and where the rest is. Reads what was kept, a piece at a time."""
+
+import codecs
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from limpet.core.errors import LimpetError
+from limpet.workspace.result import Kept
+from limpet.workspace.workspace import Workspace
+
+WHOLE_OUTPUT = "/home/agent/.limpet/output"
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a result shows of one stream. `size` is all of it in bytes; `file` holds all of it, where something is left out or is
+    no text (None: it could not be written, or there was no need)."""
+
+    text: str
+    size: int
+    left_out: bool
+    is_text: bool
+    file: str | None = None
+
+
+def head(kept: Kept, limit: int) -> Shown:
+    """The first `limit` characters."""
+    data = kept.read(0, limit * 4)
+    text = _decoded(data, is_end=len(data) == kept.size)
+    return Shown(
+        text=text[:limit],
+        size=kept.size,
+        left_out=len(text) > limit or len(data) < kept.size,
+        is_text=_is_text(kept),
+    )
+
+
+def head_and_tail(kept: Kept, limit: int) -> Shown:
+    """All of it if it has at most `limit` bytes; else half of that from its head, half from its tail, and between them a line
+    that counts the bytes left out. Cut between characters."""
+    if kept.size <= limit:
+        return Shown(
+            text=kept.read().decode("utf-8", errors="replace"), size=kept.size, left_out=False, is_text=_is_text(kept)
+        )
+    half = limit // 2
+    first = _decoded(kept.read(0, half), is_end=False)
+    last = kept.read(kept.size - half)
+    # A character that began before the tail is left out whole.
+    cut = next((place for place in range(min(4, len(last))) if last[place] & 0xC0 != 0x80), 0)
+    tail = last[cut:].decode("utf-8", errors="replace")
+    left_out = kept.size - half - half + cut
+    text = f"{first}\n... [{left_out} bytes left out] ...\n{tail}"
+    return Shown(text=text, size=kept.size, left_out=True, is_text=_is_text(kept))
+
+
+async def keep_whole(workspace: Workspace, kept: Kept, *, name: str) -> str | None:
+    """Write all of it to a file in the workspace and return its path; None where the workspace takes no file."""
+    path = f"{WHOLE_OUTPUT}/{name}.txt"
+    try:
+        await workspace.files.write(path, _pieces(kept))
+    except LimpetError:
+        return None  # a full or read-only workspace: the result says how much was left out, and that is all it can do
+    return path
+
+
+async def _pieces(kept: Kept) -> AsyncIterator[bytes]:
+    for start in range(0, kept.size, PIECE):
+        yield kept.read(start, PIECE)
+
+
+def _decoded(data: bytes, *, is_end: bool) -> str:
+    """As text, without a last character that is cut off."""
+    return codecs.getincrementaldecoder("utf-8")(errors="replace").decode(data, final=is_end)
+
+
+def _is_text(kept: Kept) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, kept.size, PIECE):
+            decoder.decode(kept.read(start, PIECE))
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True

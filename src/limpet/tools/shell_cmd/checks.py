@@ -1,0 +1,95 @@
+"""Everything that is looked at before a command of `shell_cmd` runs: its words, then its paths. Starts nothing.
+
+All of it comes before the command, artifacts too, so that nothing that ran is lost to a wrong path.
+"""
+
+from dataclasses import dataclass
+
+from limpet.core.errors import ConfigInvalid
+from limpet.tools.shell_cmd.config import ShellCmdConfig
+from limpet.tools.shell_cmd.refusal import Refused
+from limpet.tools.shell_cmd.request import Request, refuse_request
+from limpet.tools.shell_cmd.scope import Scope, canonical
+from limpet.tools.shell_cmd.tokens import possible_paths
+from limpet.tools.tool import JsonObject, failure
+from limpet.workspace.workspace import Workspace
+
+ROOT = "/mnt/data"
+
+
+class Rejected(Exception):
+    """The command is refused; nothing ran."""
+
+    def __init__(self, refused: Refused, trusted: str) -> None:
+        super().__init__(sentence(refused, trusted))
+        self.refused = refused
+        self.trusted = trusted
+
+    @property
+    def result(self) -> JsonObject:
+        return failure(self.refused.code, str(self), trusted_directory=self.trusted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """Where the command runs and the files it was asked to tell of, without links; and the scope that they are in."""
+
+    directory: str
+    artifacts: tuple[str, ...]
+    scope: Scope
+
+
+async def check(workspace: Workspace, request: Request, config: ShellCmdConfig) -> Checked:
+    """Raises Rejected for what seed 03 rejects, and ConfigInvalid where the trusted directory is no place in the workspace."""
+    wanted = config.working_directory or ROOT
+    trusted = await canonical(workspace.files, wanted) if wanted.startswith("/") else None
+    if trusted is None:
+        raise ConfigInvalid(
+            "shell_cmd", "working_directory", f"must be an absolute path in the workspace, not {wanted!r}."
+        )
+    scope = Scope(trusted=trusted, also=config.also_trusted, files=workspace.files)
+    if refused := refuse_request(request, config):
+        raise Rejected(refused, trusted)
+    directory = await _directory(scope, request)
+    if "/" in request.command and await scope.inside(request.command, base=directory) is None:
+        raise _outside("the program", request.command, scope, "name the program alone, or give a path inside it")
+    for place, word in enumerate(request.parameters):
+        for path in possible_paths(word):
+            if await scope.escapes(path, base=directory):
+                raise _outside(f"parameters[{place}]", word, scope, "give a path inside it, relative to it")
+    artifacts = []
+    for place, word in enumerate(request.artifact_paths):
+        found = await scope.inside(word, base=scope.trusted)
+        if found is None:
+            raise _outside(f"artifact_paths[{place}]", word, scope, "give files inside it, relative to it")
+        artifacts.append(found)
+    return Checked(directory=directory, artifacts=tuple(artifacts), scope=scope)
+
+
+def sentence(refused: Refused, trusted: str) -> str:
+    """The whole message. What concerns places begins as the seed's does, with the trusted working directory in it."""
+    if refused.code == "outside_trusted_directory":
+        return (
+            f"Working directory mismatch: {refused.what!r} {refused.why} the trusted working directory {trusted}."
+            f" Instead, {refused.remedy}."
+        )
+    if refused.code in ("inline_script", "runs_other_programs"):
+        return (
+            f"Working directory mismatch: {refused.what!r} {refused.why}; nobody can check that it stays in the trusted working"
+            f" directory {trusted}. Instead, {refused.remedy}."
+        )
+    return f"{refused.what!r} {refused.why}. Instead, {refused.remedy}."
+
+
+async def _directory(scope: Scope, request: Request) -> str:
+    if request.directory is None:
+        return scope.trusted
+    found = await scope.inside(request.directory, base=scope.trusted)
+    if found is None:
+        raise _outside("directory", request.directory, scope, 'leave directory out, or give one inside it such as "./"')
+    return found
+
+
+def _outside(where: str, word: str, scope: Scope, remedy: str) -> Rejected:
+    refused = Refused("outside_trusted_directory", word, f"({where}) leads outside", remedy)
+    return Rejected(refused, scope.trusted)

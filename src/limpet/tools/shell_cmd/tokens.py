@@ -1,0 +1,115 @@
+"""What of a command's words could be a path, and which words are syntax of a shell that is not there. Pure.
+
+Sources: seed 03 (Safety Model), and the list of bypasses that its first implementation let through (`tests/tools/shell_cmd`).
+"""
+
+import re
+from collections.abc import Iterator
+
+from limpet.tools.shell_cmd.refusal import Refused
+
+# As the seed has them: refused wherever they stand, since the words were once read by a shell.
+_CONTROL = re.compile(r"&&|\|\||\$\(|[&|;<>`\n\r]")
+# What a shell would still expand or unquote in the name of a program.
+_EXPANDED = re.compile(r"[$*?~{}()\[\]\\'\"#!^%]|[^\S ]|[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_VARIABLE = re.compile(r"\$(\{[A-Za-z_]\w*\}|[A-Za-z_]\w*)(/.*)?", re.DOTALL)
+_WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+_OPTION_WITH_PATH = re.compile(r"-{1,2}[A-Za-z0-9_-]*?([~/.\\].*)", re.DOTALL)
+_PARTS = re.compile(r"[:,;]")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_DEEPEST = 4  # values within values, as in --form=file=@path
+
+
+def refuse_command(command: str) -> Refused | None:
+    """Why `command` is not the name of one program, or None."""
+    if found := _CONTROL.search(command):
+        return control(found.group(), "command")
+    words = command.split()
+    if len(words) > 1:
+        return Refused(
+            "not_one_command",
+            command,
+            f"holds {len(words)} words, and command is the program alone",
+            f"give command {words[0]!r} and the other words in parameters, one for each",
+        )
+    if command != "[" and (found := _EXPANDED.search(command)):
+        return Refused(
+            "control_syntax",
+            found.group(),
+            "in command is shell syntax, and there is no shell",
+            "write the program's name as it is",
+        )
+    return None
+
+
+def refuse_parameter(place: int, word: str) -> Refused | None:
+    """Why this parameter is refused where the syntax is strict: without a shell it is inert, but it shows a misunderstanding."""
+    if found := _CONTROL.search(word):
+        return control(found.group(), f"parameters[{place}]")
+    if found := _VARIABLE.fullmatch(word):
+        return Refused(
+            "control_syntax",
+            word,
+            f"in parameters[{place}] is a variable, and no shell expands it",
+            "write the value itself",
+        )
+    return None
+
+
+def control(found: str, where: str) -> Refused:
+    shown = {"\n": "line break", "\r": "carriage return"}.get(found, found)
+    return Refused(
+        "control_syntax",
+        shown,
+        f"in {where} is shell control syntax (chaining, pipes, redirection, substitution, background), which is not run",
+        "run one program per call and give its arguments in parameters",
+    )
+
+
+def unquoted(command: str) -> str:
+    """`command` without white space around it, and without one pair of quotes around it."""
+    command = command.strip(" \t")
+    if len(command) > 1 and command[0] == command[-1] and command[0] in "'\"":
+        return command[1:-1]
+    return command
+
+
+def possible_paths(word: str, *, depth: int = 0) -> Iterator[str]:
+    """What of one parameter a program could take for a path that is worth a check: the word itself, the value after `=`, `@` and
+    `file:`, what is attached to a short option, and the parts of lists. May name the same twice."""
+    if depth > _DEEPEST:
+        return
+    if word.lower().startswith("file:"):
+        yield _of_file_url(word)
+        return
+    yield word
+    if word.startswith("-") and (found := _OPTION_WITH_PATH.fullmatch(word)):
+        yield found.group(1)
+    if word.startswith("-") and not word.startswith("--") and "/" in word[2:]:
+        yield word[2:]
+    name, equals, value = word.partition("=")
+    if equals and value and "/" not in name:
+        yield from possible_paths(value, depth=depth + 1)
+    if "@" in word:
+        yield from possible_paths(word.partition("@")[2], depth=depth + 1) if word.startswith("@") else ()
+    if not _SCHEME.match(word):
+        yield from (part for part in _PARTS.split(word)[1:] if re.match(r"/(?!/)|~(/|$)|\.\.(/|$)", part))
+        yield from (_of_file_url(part) for part in re.findall(r"(?i)\bfile:\S*", word))
+
+
+def looks_like_path(word: str) -> bool:
+    """Whether the word names a path whatever the program is (the seed's rule): a slash, a dot, a tilde at its start."""
+    return word in ("~", ".", "..") or "/" in word or "\\" in word or word.startswith("~")
+
+
+def of_another_system(word: str) -> bool:
+    """`C:\\x` and `\\\\server\\x`: outside, on whatever system they would mean something."""
+    return _WINDOWS.match(word) is not None
+
+
+def _of_file_url(word: str) -> str:
+    """The path of `file:///x`, `file://host/x`, `file:/x` and `file:x`."""
+    rest = word[len("file:") :]
+    if rest.startswith("//"):
+        rest = "/" + rest[2:].partition("/")[2]
+    return re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found.group(1), 16)), rest)
