@@ -165,3 +165,22 @@ def check_command(
     if cleans:
         raise typer.Exit(clean(dry_run=dry_run))
     raise typer.Exit(check(runtimes or [], suite=suite, as_json=as_json))
+
+
+storage_app = typer.Typer(
+    help="Where files are kept.", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+app.add_typer(storage_app, name="storage")
+
+
+@storage_app.command("move")
+def storage_move_command(
+    config: Annotated[Path | None, typer.Option(help="The settings that say where files are to be.")] = None,
+) -> None:
+    """Move all stored files to where the settings now keep new ones.
+
+    The gateway may serve meanwhile. It can be stopped at any moment and called again.
+    """
+    from limpet.cli.storage import move
+
+    raise typer.Exit(move(config))

@@ -4,17 +4,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
-from obstore.store import ClientConfig, RetryConfig, S3Config, S3Store
+from obstore.store import S3Store
 
-from limpet.core.errors import BlobMissing, PlaceUnusable, StoreFailed
+from limpet.core.errors import BlobMissing, PlaceUnusable, StoreError, StoreFailed
 from limpet.core.secret import Secret
 from limpet.store.blobs import BLOCK
 from limpet.store.places import Bucket, to_text
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig, S3Config
 
 # S3 takes parts of 5 MiB and more; what is smaller as a whole goes in one request.
 PART = 8 * BLOCK
@@ -68,12 +71,19 @@ class S3Blobs:
             beginning.append(block)
             if len(beginning) * BLOCK >= PART:
                 break
-        with self._failures_translated(key):
-            if len(beginning) * BLOCK < PART:
+        if len(beginning) * BLOCK < PART:
+            with self._failures_translated(key):
                 await obstore.put_async(self._open, key, b"".join(beginning), use_multipart=False)
-            else:
-                # It breaks the upload off by itself when `data` raises or the caller is cancelled.
-                await obstore.put_async(self._open, key, _chained(beginning, data), chunk_size=PART, max_concurrency=2)
+            return
+        source = _Source(beginning, data)
+        try:
+            with self._failures_translated(key):
+                # It breaks the upload off by itself when the source raises or the caller is cancelled.
+                await obstore.put_async(self._open, key, source.blocks(), chunk_size=PART, max_concurrency=2)
+        except StoreError:
+            if source.failure is not None:
+                raise source.failure from None  # not the bucket's doing
+            raise
 
     async def read(self, key: str, *, start: int = 0, length: int | None = None) -> AsyncGenerator[bytes, None]:
         size = await self.size(key)
@@ -132,11 +142,23 @@ class S3Blobs:
             ) from error
 
 
-async def _chained(beginning: list[bytes], rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    while beginning:
-        yield beginning.pop(0)
-    async for block in rest:
-        yield block
+class _Source:
+    """Blocks that were taken already, then the others. `failure` is what the others raised."""
+
+    def __init__(self, beginning: list[bytes], rest: AsyncIterator[bytes]) -> None:
+        self.failure: Exception | None = None
+        self._beginning = beginning
+        self._rest = rest
+
+    async def blocks(self) -> AsyncGenerator[bytes, None]:
+        while self._beginning:
+            yield self._beginning.pop(0)
+        try:
+            async for block in self._rest:
+                yield block
+        except Exception as error:
+            self.failure = error
+            raise
 
 
 def _first_line(error: BaseException) -> str:

@@ -64,6 +64,15 @@ class ContainerFiles:
             added = insert(files).values(columns_of(record)).returning(files.c.number)
             return replace(record, number=(await connection.execute(added)).scalar_one())
 
+    async def attach(self, record: ContainerFileRecord, blob: str) -> bool:
+        """Keep the blob as the copy of that file. False, and nothing is kept, if the file has another content by now, or a copy."""
+        same = (files.c.id == record.id, files.c.sha256 == record.sha256, files.c.blob.is_(None))
+        async with self._db.writing() as connection:
+            if (await connection.execute(update(files).where(*same).values(blob=blob))).rowcount == 0:
+                return False
+            await keep(connection, blob)
+            return True
+
     async def get(self, tenant: str, container_id: str, file_id: str) -> ContainerFileRecord | None:
         where = (files.c.id == file_id, files.c.container_id == container_id, files.c.tenant == tenant)
         async with self._db.reading() as connection:

@@ -38,14 +38,15 @@ def _write_something(path: Path) -> None:
 
 class HomeLock:
     """One gateway per home. Held from `async with` to its end, or to the end of the process however that comes; HomeUnusable, with
-    the holder's process id, when another one has it."""
+    the holder's process id, when another one has it. Another `name` is another lock, for what a gateway may run beside."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, name: str = "lock") -> None:
         self._home = home
+        self._name = name
         self._descriptor: int | None = None
 
     async def __aenter__(self) -> Self:
-        path = self._home / "lock"
+        path = self._home / self._name
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:

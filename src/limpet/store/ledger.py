@@ -10,6 +10,7 @@ from typing import Literal
 from sqlalchemy import ColumnElement, Select, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from limpet.core.errors import StoreFailed
 from limpet.store.database import Database
 from limpet.store.records import columns_of, record_of
 from limpet.store.tables import blobs
@@ -120,8 +121,12 @@ class Ledger:
 
 
 async def keep(connection: AsyncConnection, id: str) -> None:
-    """From this transaction on the blob belongs to the row that is stored in it."""
-    await connection.execute(update(blobs).where(blobs.c.id == id, blobs.c.state == "pending").values(state="kept"))
+    """From this transaction on the blob belongs to the row that is stored in it. Keeping it again is quiet. StoreFailed, and with it
+    the end of the transaction, if its bytes are not there to be kept any more."""
+    state = (await connection.execute(select(blobs.c.state).where(blobs.c.id == id))).scalar_one_or_none()
+    if state not in ("pending", "kept"):
+        raise StoreFailed(f"The bytes {id} were given up before they were kept. Send them again.")
+    await connection.execute(update(blobs).where(blobs.c.id == id).values(state="kept"))
 
 
 async def doom(connection: AsyncConnection, ids: Select[tuple[str | None]] | str) -> None:

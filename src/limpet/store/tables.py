@@ -199,3 +199,21 @@ counters = Table(
     Column("name", Text, primary_key=True),
     Column("value", BigInteger, nullable=False),
 )
+
+# Who may ask, where the gateway asks for keys. `digest` is of the key's secret half; the key itself is nowhere.
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("scopes", Json, nullable=False),
+    Column("requests_per_minute", BigInteger),
+    Column("concurrent", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("revoked_at", BigInteger),
+    sqlite_autoincrement=True,
+)

@@ -17,6 +17,7 @@ from limpet.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from limpet.config import Config
+    from limpet.store.moving import Progress, Tell
 
 RUNTIMES: Mapping[str, str] = {
     "bubblewrap": "limpet.runtimes.bubblewrap:BubblewrapRuntime",
@@ -118,6 +119,14 @@ async def boot_box(config: "Config", container_id: str) -> str | None:
     """
     note: str | None = await load("limpet.wiring.boxes:boot")(config, container_id)
     return note
+
+
+async def move_storage(config: "Config", tell: "Tell") -> "Progress":
+    """Move all stored bytes to where these settings keep new ones; a gateway may serve meanwhile. `tell` is called after each file.
+
+    Raises HomeUnusable where another move is under way, and StoreError; may be called again after either."""
+    done: Progress = await load("limpet.wiring.storage:move_all")(config, tell)
+    return done
 
 
 class Announce(Protocol):

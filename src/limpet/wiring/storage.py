@@ -1,18 +1,22 @@
 """From the operator's settings to the places that keep bytes. What reaches a kind of place is loaded when one is used."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from limpet import wiring
 from limpet.config import Config
 from limpet.config.sections import ContainerFiles, Files
+from limpet.containers.copying import copy_captured
 from limpet.core.errors import PlaceUnusable
 from limpet.core.secret import Secret
 from limpet.store.blobs import Blobs
 from limpet.store.blobs_filesystem import DIRECTORY
-from limpet.store.database import Database
+from limpet.store.database import Database, DatabaseSettings
+from limpet.store.home import HomeLock, prepare_home
+from limpet.store.moving import Progress, Tell, move
 from limpet.store.places import Bucket, Directory, InDatabase, Place
-from limpet.store.vault import StorageSettings
+from limpet.store.vault import StorageSettings, Vault
 
 BLOBS = {
     "filesystem": "limpet.store.blobs_filesystem:FilesystemBlobs",
@@ -35,6 +39,25 @@ def storage_of(config: Config) -> StorageSettings:
         open_place=partial(_blobs, home=config.home, keys=keys),
         max_file_bytes=storage.files.max_file_bytes,
     )
+
+
+async def move_all(config: Config, tell: Tell) -> Progress:
+    """See `wiring.move_storage`."""
+    settings = storage_of(config)
+    prepare_home(config.home)
+    async with (
+        HomeLock(config.home, name="storage.lock"),
+        Database(DatabaseSettings(url=config.database.url or ""), home=config.home) as database,
+        Vault(database, settings, is_serving=False) as vault,
+    ):
+        progress = Progress()
+        for area, place in settings.places.items():
+            progress = await move(vault, area, place, tell=tell, begun=progress)
+        if config.storage.container_files.backend != "filesystem":
+            copied = await copy_captured(database, vault, home=config.home)
+            progress = replace(progress, moved=progress.moved + copied, all=progress.all + copied)
+            tell(progress)
+        return progress
 
 
 def place_of(section: ContainerFiles | Files) -> Place:
