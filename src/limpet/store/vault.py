@@ -180,6 +180,11 @@ class Vault:
             if (hashed.size, hashed.sha256) != (record.bytes, record.sha256):
                 raise BlobDamaged(record.id, record.place)
             return await self.ledger.swap(record, copy)
+        except BlobMissing:
+            now = await self.ledger.get(record.id)
+            if now is None or now.key != record.key:
+                return False
+            raise
         finally:
             with anyio.move_on_after(CLEARING, shield=True):
                 await self.ledger.discard(id)
