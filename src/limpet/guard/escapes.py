@@ -1,0 +1,118 @@
+"""Output as it reads once its escape sequences are undone: percent signs, backslashes, colours. Pure.
+
+A secret in a URL, a JSON string or a coloured line is not there byte by byte. `Plain` is a stretch of output in which each
+sequence stands for what it means, and it knows where every byte of it came from.
+"""
+
+import re
+from bisect import bisect_right
+
+_HEX = "[0-9A-Fa-f]"
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9A-Fa-f]{2}", r"\\u[dD][c-fC-F][0-9A-Fa-f]{2}"
+_SEQUENCE = re.compile(
+    rf"%(?P<percent>{_HEX}{{2}})|(?P<pair>{_HIGH}{_LOW})|\\u(?P<unicode>{_HEX}{{4}})|\\x(?P<hex>{_HEX}{{2}})"
+    r"|\\(?P<octal>[0-3][0-7]{2})|\\(?P<letter>[abefnrtv])|\\(?P<itself>[ -/:-@\[-`{-~])|(?P<colour>\x1b\[[0-9;]{0,24}[mK])".encode()
+)
+_UNFINISHED = re.compile(
+    rf"(?:%{_HEX}?|\\(?:u{_HEX}{{0,3}}|x{_HEX}?|[0-3][0-7]?)?|{_HIGH}(?:\\(?:u{_HEX}{{0,3}})?)?|\x1b(?:\[[0-9;]{{0,24}})?)\Z".encode()
+)
+_LETTERS = dict(zip(b"abefnrtv", (b"\a", b"\b", b"\x1b", b"\f", b"\n", b"\r", b"\t", b"\v"), strict=True))
+# No sequence is longer.
+LONGEST = 32
+
+
+def triggers(alphabet: bytes) -> list[bytes]:
+    """What a sequence begins with that may stand for one of these bytes, or for nothing at all (a colour)."""
+    known = set(alphabet)
+    found = [b"\\u", b"\\x", b"\x1b[", *(b"\\%d" % digit for digit in range(4))]
+    for byte in known:
+        code = b"%02x" % byte
+        found += [
+            b"%" + form for form in (code, code.upper(), code[:1].upper() + code[1:], code[:1] + code[1:].upper())
+        ]
+        if not chr(byte).isalnum() and 0x20 <= byte <= 0x7E:
+            found.append(b"\\" + bytes([byte]))
+    found += [b"\\" + bytes([letter]) for letter, meaning in _LETTERS.items() if meaning[0] in known]
+    return sorted(set(found))
+
+
+def unfinished(data: bytes, start: int) -> int | None:
+    """Where a sequence begins that the end of `data` cuts off; None where none does. `start` lies between two sequences."""
+    found = _UNFINISHED.search(data, max(start, len(data) - LONGEST))
+    while found is not None and _is_escaped(data, start, found.start()):
+        found = _UNFINISHED.search(data, found.start() + 1)
+    return None if found is None else found.start()
+
+
+def between(data: bytes, start: int, at: int) -> int:
+    """`at`, or where the sequence begins in whose middle it lies. `start` lies between two sequences."""
+    for place in range(max(start, at - LONGEST), at):
+        if data[place] in b"\\%\x1b" and not _is_escaped(data, start, place):
+            found = _SEQUENCE.match(data, place)
+            if found is not None and found.end() > at:
+                return place
+    return at
+
+
+def _is_escaped(data: bytes, start: int, at: int) -> bool:
+    """Whether an odd number of backslashes stands before, the last of which begins a sequence with this byte."""
+    if data[at] == 0x1B:
+        return False
+    place = at
+    while place > start and data[place - 1] == 0x5C:
+        place -= 1
+    return (at - place) % 2 == 1
+
+
+class Plain:
+    """`data[start:end]` with its sequences undone. `start` lies between two sequences."""
+
+    def __init__(self, data: bytes, start: int, end: int) -> None:
+        pieces: list[bytes] = []
+        self._starts = [0]
+        self._marks = [(0, start, start)]  # where a sequence stands here (bytes long), and there (from, to)
+        length, place = 0, start
+        for found in _SEQUENCE.finditer(data, start, end):
+            meaning = _meaning(found)
+            pieces += [data[place : found.start()], meaning]
+            length += found.start() - place
+            self._starts.append(length)
+            self._marks.append((len(meaning), found.start(), found.end()))
+            length += len(meaning)
+            place = found.end()
+        pieces.append(data[place:end])
+        self.data = b"".join(pieces)
+
+    def start_of(self, at: int) -> int:
+        """Where the byte at `at` begins in the data."""
+        return self._origin(at)[0]
+
+    def end_of(self, at: int) -> int:
+        """Where the byte before `at` ends in the data."""
+        return self._origin(at - 1)[1]
+
+    def _origin(self, at: int) -> tuple[int, int]:
+        index = bisect_right(self._starts, at) - 1
+        size, begin, end = self._marks[index]
+        beyond = at - self._starts[index] - size
+        return (begin, end) if beyond < 0 else (end + beyond, end + beyond + 1)
+
+
+def _meaning(found: re.Match[bytes]) -> bytes:
+    kind, text = found.lastgroup, found.group(found.lastgroup or 0)
+    match kind:
+        case "percent" | "hex":
+            return bytes([int(text, 16)])
+        case "pair":
+            high, low = int(text[2:6], 16), int(text[8:12], 16)
+            return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)).encode()
+        case "unicode":
+            return chr(int(text, 16)).encode("utf-8", "surrogatepass")
+        case "octal":
+            return bytes([int(text, 8)])
+        case "letter":
+            return _LETTERS[text[0]]
+        case "itself":
+            return text
+        case _:
+            return b""

@@ -1,0 +1,212 @@
+"""Where secrets stand in output: one pass finds how they begin (Aho-Corasick), each beginning is then tried in its place.
+
+What is found at a place depends on the bytes from there on, a bounded number of them, and on at most CONTEXT bytes before. So
+`find` can say from which place on more bytes are needed, and a stream is screened exactly as its whole would be.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ahocorasick_rs import BytesAhoCorasick
+
+from limpet.guard import escapes
+from limpet.guard.anchored import Anchored, Fits, Open
+from limpet.guard.rules import Rule
+
+# How many bytes before a place may matter for it.
+CONTEXT = 32
+# A hidden stretch is no longer than this once its escape sequences are counted in.
+REACH = 4096
+_HEAD = 12
+# Which of two stretches that begin together gives the name.
+KNOWN, FAMILY, PATTERN = range(3)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Bytes to hide, from `start` up to `end`, and as what."""
+
+    start: int
+    rank: int
+    end: int
+    name: str
+
+
+@dataclass(slots=True)
+class Found:
+    """What is known of some bytes. All spans that begin before `undecided` are there; up to `public` nothing can become part of a
+    known secret or of the hidden part of a token, so that these bytes may be shown to somebody who waits."""
+
+    undecided: int
+    public: int
+    spans: list[Span] = field(default_factory=list)
+
+    def wait(self, start: int, public: int) -> None:
+        """More bytes decide what begins at `start`; those before `public` are no secret."""
+        self.undecided = min(self.undecided, start)
+        self.public = min(self.public, public)
+
+
+class _Literals:
+    """Known forms that begin with the same bytes."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, dict[bytes, str]] = {}
+        self._ordered: list[bytes] = []
+        self._lengths: list[int] = []
+
+    def add(self, form: bytes, name: str) -> None:
+        self._names.setdefault(len(form), {}).setdefault(form, name)
+
+    def close(self) -> None:
+        self._lengths = sorted(self._names, reverse=True)
+        self._ordered = sorted(form for names in self._names.values() for form in names)
+
+    def at(self, data: bytes, at: int) -> tuple[int, str] | None:
+        """The end and the name of the longest that stands there."""
+        for length in self._lengths:
+            name = self._names[length].get(data[at : at + length])
+            if name is not None:
+                return at + length, name
+        return None
+
+    def may_follow(self, data: bytes, at: int) -> bool:
+        """Whether the data's end cuts one off."""
+        return len(data) - at < self._lengths[0] and _begins(self._ordered, data[at:])
+
+
+@dataclass(slots=True)
+class _Head:
+    literals: _Literals | None = None
+    rules: list[Anchored] = field(default_factory=list)
+    is_trigger: bool = False
+
+
+class Heads:
+    """Finds known forms and shapes. Built once, then only read."""
+
+    def __init__(self, forms: Iterable[tuple[bytes, str]], rules: Sequence[Rule]) -> None:
+        heads: dict[bytes, _Head] = {}
+        known = list(forms)
+        for form, name in known:
+            head = heads.setdefault(form[:_HEAD], _Head())
+            head.literals = head.literals or _Literals()
+            head.literals.add(form, name)
+        secret = set(heads)
+        for rule in rules:
+            anchored = Anchored(rule)
+            for text in rule.heads:
+                heads.setdefault(text.encode(), _Head()).rules.append(anchored)
+        public = set(heads) - secret
+        self._reach = max((len(form) for form, _ in known), default=0)
+        for trigger in escapes.triggers(bytes({byte for form, _ in known for byte in form})) if known else ():
+            heads.setdefault(trigger, _Head()).is_trigger = True
+        for each in heads.values():
+            if each.literals is not None:
+                each.literals.close()
+        self._texts = sorted(heads)
+        self._heads = [heads[text] for text in self._texts]
+        self._beginnings = [
+            (sorted(texts), max(map(len, texts)), texts is secret) for texts in (secret, public) if texts
+        ]
+        self._finder = BytesAhoCorasick(self._texts) if heads else None
+
+    def find(self, data: bytes, start: int, *, is_whole: bool) -> Found:
+        """What begins at `start` or later. `is_whole`: no more bytes will come. `start` is where an earlier call was undecided."""
+        found = Found(undecided=len(data), public=len(data))
+        triggers = self._try(data, start, found, is_whole=is_whole)
+        if self._reach:
+            self._look_behind_escapes(data, start, triggers, found, is_whole=is_whole)
+            found.undecided = escapes.between(data, start, found.undecided)
+        return found
+
+    def _try(self, data: bytes, start: int, found: Found, *, is_whole: bool) -> list[int]:
+        """Try what begins plainly; returns where escape sequences that may matter begin."""
+        triggers: list[int] = []
+        if self._finder is None:
+            return triggers
+        for index, at, body in self._finder.find_matches_as_indexes(data, overlapping=True):
+            if at < start:
+                continue
+            head = self._heads[index]
+            if head.literals is not None:
+                self._try_literals(head.literals, data, at, found, is_whole=is_whole)
+            for rule in head.rules:
+                match rule.at(data, at, body, is_whole=is_whole):
+                    case Fits(begin, end):
+                        found.spans.append(Span(begin, FAMILY, end, rule.name))
+                    case Open(public):
+                        found.wait(at, public)
+            if head.is_trigger:
+                triggers.append(at)
+        if not is_whole:
+            self._wait_for_heads(data, start, found)
+        return triggers
+
+    @staticmethod
+    def _try_literals(literals: _Literals, data: bytes, at: int, found: Found, *, is_whole: bool) -> None:
+        if not is_whole and literals.may_follow(data, at):
+            found.wait(at, at)
+        if (known := literals.at(data, at)) is not None:
+            found.spans.append(Span(at, KNOWN, known[0], known[1]))
+
+    def _wait_for_heads(self, data: bytes, start: int, found: Found) -> None:
+        """The end of the data may be the beginning of a head."""
+        for heads, longest, is_secret in self._beginnings:
+            for at in range(max(start, len(data) - longest + 1), len(data)):
+                if _begins(heads, data[at:]):
+                    found.wait(at, at if is_secret else len(data))
+                    break
+
+    def _look_behind_escapes(
+        self, data: bytes, start: int, triggers: list[int], found: Found, *, is_whole: bool
+    ) -> None:
+        """Find the known forms that are there only once the sequences are undone."""
+        end = len(data)
+        if not is_whole and (cut := escapes.unfinished(data, start)) is not None:
+            found.wait(cut, cut)
+            triggers.append(cut)
+            end = cut
+        for first, last in _stretches(triggers, self._reach + escapes.LONGEST):
+            begin = max(start, first - self._reach)
+            while begin > start and data[begin - 1] == 0x5C:
+                begin -= 1
+            stop = min(end, last + self._reach + escapes.LONGEST)
+            plain = escapes.Plain(data, begin, stop)
+            self._try_plain(plain, found, is_whole=is_whole or stop < end, length=len(data))
+
+    def _try_plain(self, plain: escapes.Plain, found: Found, *, is_whole: bool, length: int) -> None:
+        if self._finder is None:
+            return
+        inside = Found(undecided=len(plain.data), public=len(plain.data))
+        for index, at, _ in self._finder.find_matches_as_indexes(plain.data, overlapping=True):
+            literals = self._heads[index].literals
+            if literals is not None:
+                self._try_literals(literals, plain.data, at, inside, is_whole=is_whole)
+        if not is_whole:
+            self._wait_for_heads(plain.data, 0, inside)
+        for span in inside.spans:
+            begin, end = plain.start_of(span.start), plain.end_of(span.end)
+            if end - begin <= REACH:
+                found.spans.append(Span(begin, KNOWN, end, span.name))
+        if inside.undecided < len(plain.data):
+            begin = plain.start_of(inside.undecided)
+            if length - begin <= REACH:
+                found.wait(begin, begin)
+
+
+def _begins(ordered: Sequence[bytes], text: bytes) -> bool:
+    """Whether one of them begins with `text` and is longer."""
+    index = bisect_right(ordered, text)
+    return index < len(ordered) and ordered[index].startswith(text)
+
+
+def _stretches(places: list[int], apart: int) -> Iterable[tuple[int, int]]:
+    """Places that are near to each other, as first and last of each group."""
+    places = sorted(places)
+    first = 0
+    for index in range(1, len(places) + 1):
+        if index == len(places) or places[index] - places[index - 1] > apart:
+            yield places[first], places[index - 1]
+            first = index
