@@ -21,12 +21,12 @@ EXECUTION = "run"
 MOST_FINISHED = 2_000  # records of ended executions that are kept; running ones are always kept
 LISTED = 100
 
-_ENDS = frozenset({"completed", "failed", "canceled", "timed_out"})
+_ENDS = ("completed", "failed", "canceled", "timed_out")
 MOVES: dict[str, frozenset[str]] = {
     "queued": frozenset({"starting", "running", "failed", "canceled", "timed_out"}),
     "starting": frozenset({"running", "failed", "canceled", "timed_out"}),
-    "running": _ENDS,
-    **{status: frozenset() for status in _ENDS},
+    "running": frozenset(_ENDS),
+    **dict.fromkeys(_ENDS, frozenset()),
 }
 
 
