@@ -1,0 +1,77 @@
+"""What a call of `Bash` does, by the arguments it has: every combination in one table. Decides over values; runs nothing.
+
+Seed 02 names five modes and leaves most combinations open; docs/bash-tool.md shows this table.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from limpet.tools.bash.schema import Request
+
+Doing = Literal["run", "start", "status", "kill", "talk"]
+COLUMNS = ("command", "task_id", "run_in_background", "kill", "stdin_text", "wait", "stream")
+
+NOTHING = "give command to run something, or task_id for what runs already (with kill, stdin_text, wait or stream; alone for its status)"
+BOTH = "command starts something new and task_id means what runs already; leave one of them out"
+KILL_WHAT = "kill ends what task_id names; a new command has no task to kill, so leave kill out or give task_id instead of command"
+KILL_ALONE = (
+    "kill ends the task, so nothing can be sent to it or streamed from it; leave stdin_text and stream out, or kill"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """That combination means nothing. `problem` is a clause for the model."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. `given` has a character for each of COLUMNS: x given (and true), - not given, ? either."""
+
+    given: str
+    does: Doing | Refused
+
+    def fits(self, given: Mapping[str, bool]) -> bool:
+        return all(mark == "?" or given[name] == (mark == "x") for name, mark in zip(COLUMNS, self.given, strict=True))
+
+
+# run: to its end, stdin_text is its whole input. start: in the background; then stream, send stdin_text and wait, where given.
+# talk: stream, send stdin_text, wait, in this order, where given. A task runs in the background already, so
+# run_in_background says nothing about it; waiting is what run and kill do anyway.
+TABLE = (
+    Row("--?????", Refused(NOTHING)),
+    Row("xx?????", Refused(BOTH)),
+    Row("x-?x???", Refused(KILL_WHAT)),
+    Row("x---??-", "run"),
+    Row("x-x-???", "start"),
+    Row("x---??x", "start"),
+    Row("-x?----", "status"),
+    Row("-x?x-?-", "kill"),
+    Row("-x?xx??", Refused(KILL_ALONE)),
+    Row("-x?x-?x", Refused(KILL_ALONE)),
+    Row("-x?-x??", "talk"),
+    Row("-x?--x?", "talk"),
+    Row("-x?---x", "talk"),
+)
+
+
+def mode_of(request: Request) -> Doing | Refused:
+    """The one row that fits."""
+    given = {
+        "command": request.command is not None,
+        "task_id": request.task_id is not None,
+        "run_in_background": request.background,
+        "kill": request.kill,
+        "stdin_text": request.talks,
+        "wait": request.wait,
+        "stream": request.stream,
+    }
+    return decide(given)
+
+
+def decide(given: Mapping[str, bool]) -> Doing | Refused:
+    """The same for bare facts, by the names of COLUMNS."""
+    return next(row.does for row in TABLE if row.fits(given))

@@ -1,0 +1,102 @@
+"""The working directory of a session: where the next command starts. Knows what a shell told, asks nobody."""
+
+import posixpath
+from dataclasses import dataclass
+
+HOME = "/home/agent"
+DATA = "/mnt/data"
+_GONE = " (deleted)"
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A directory that is not allowed. `problem` is a sentence with what to do."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a shell said at its end: its directory as the sandbox's kernel knows it, and where its /mnt/data and home lie there."""
+
+    directory: str
+    data: str
+    home: str
+
+    @classmethod
+    def read(cls, line: str) -> "Told | None":
+        parts = line.split("\x1f", 2)
+        return (
+            cls(data=parts[0], home=parts[1], directory=parts[2])
+            if len(parts) == 3 and parts[2].startswith("/")
+            else None
+        )
+
+    @property
+    def path(self) -> str:
+        """The directory by the sandbox's own names; they differ on the runtime `local` only."""
+        if self.data and self.data != DATA:
+            for real, name in ((self.data, DATA), (self.home, HOME)):
+                if real and (self.directory == real or self.directory.startswith(f"{real}/")):
+                    return name + self.directory[len(real) :]
+        return self.directory
+
+
+class Place:
+    """One session's directory. `roots` confine it; None lets it go anywhere."""
+
+    def __init__(self, start: str, roots: tuple[str, ...] | None) -> None:
+        self._start = start
+        self._roots = roots
+        self.current = start
+
+    def resolve(self, asked: str | None) -> str | Elsewhere:
+        """Where a command shall run: the session's directory, or what was asked for, relative to it."""
+        if asked is None:
+            return self.current
+        if asked == "~" or asked.startswith("~/"):
+            asked = HOME + asked[1:]
+        path = posixpath.normpath(posixpath.join(self.current, asked))
+        path = "/" + path.lstrip("/")
+        if self._is_allowed(path):
+            return path
+        return Elsewhere(
+            f"cwd {asked} is {path}, outside {self._shown_roots()}. Use a directory below one of them, or add {path} to allowed_paths."
+        )
+
+    def go(self, began: str, told: Told | None) -> str | None:
+        """Take over where a command ended that began in `began`. Returns a sentence where that is not where it ended.
+
+        A command that stayed where it began moves nothing, so that a `cwd` of one call is for that call.
+        """
+        if told is None or told.path == began:
+            return None
+        path = told.path
+        if path.endswith(_GONE):
+            gone = path.removesuffix(_GONE)
+            return (
+                f"The command ended in {gone}, which does not exist any more; the next call starts in {self.current}."
+            )
+        if not self._is_allowed(path):
+            return (
+                f"The command ended in {path}, outside {self._shown_roots()}; the next call starts in {self.current}."
+            )
+        self.current = path
+        return None
+
+    def fall_back(self) -> str:
+        """The session's directory is gone: start over. Returns a sentence that says so."""
+        gone, self.current = self.current, self._start
+        return f"The working directory {gone} does not exist any more; this ran in {self._start}."
+
+    @property
+    def is_away(self) -> bool:
+        return self.current != self._start
+
+    def _is_allowed(self, path: str) -> bool:
+        if self._roots is None:
+            return True
+        return any(path == root or path.startswith(f"{root.rstrip('/')}/") for root in self._roots)
+
+    def _shown_roots(self) -> str:
+        return ", ".join(self._roots or ())
