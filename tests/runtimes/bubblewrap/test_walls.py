@@ -1,14 +1,27 @@
 """The kernel's side of a box: what its filter refuses, who starves first, and what a hostile command cannot break."""
 
+import os
+import re
+from pathlib import Path
+
 import pytest
 
-from limpet.core.command import Exited, Position
+from limpet.core.command import Argv, Command, Exited, Position, Script
 from limpet.core.errors import SandboxGone
+from limpet.core.ports import Limits
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
 from limpet.runtimes.bubblewrap.inside.process import CAP
 from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, run, text
 
 pytestmark = pytest.mark.anyio
+
+_CAP_SYS_RESOURCE = 24
+
+
+def _may(capability: int) -> bool:
+    found = re.search(r"CapEff:\s*(\w+)", Path("/proc/self/status").read_text())
+    return found is not None and bool(int(found[1], 16) & 1 << capability)
+
 
 # Each line: the name of the error that the kernel gives, for calls by their numbers on x86-64.
 _CALLS = """
@@ -76,11 +89,37 @@ async def test_a_call_by_another_architectures_numbers_ends_the_process(runtime:
     assert outcome == Exited(128 + 31)  # SIGSYS
 
 
-async def test_commands_starve_before_the_agent(runtime: BubblewrapRuntime) -> None:
-    async with box_of(runtime) as box:
-        own, agents = (await run(box, "sleep 0.2; cat /proc/self/oom_score_adj /proc/1/oom_score_adj"))[1].split()
+_SCORES = ("cat", "/proc/self/oom_score_adj", "/proc/1/oom_score_adj")
 
-    assert int(own) > int(agents)
+
+@pytest.mark.parametrize("what", [Argv(_SCORES), Script(" ".join(_SCORES))], ids=["program", "script"])
+async def test_commands_starve_before_the_agent_from_their_first_instruction_on(
+    runtime: BubblewrapRuntime, what: Argv | Script
+) -> None:
+    async with box_of(runtime) as box:
+        process = await box.start(Command(what=what), "scores")
+        own, agents = text(await collect(process)).split()
+
+    assert int(own) == 500 > int(agents)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not _may(_CAP_SYS_RESOURCE), reason="only root with CAP_SYS_RESOURCE can make a score binding"
+)
+async def test_no_command_can_make_the_kernel_choose_the_agent_when_memory_runs_out(
+    runtime: BubblewrapRuntime,
+) -> None:
+    """Many small processes, each as unlikely to be chosen as it can make itself."""
+    small = "echo 0 > /proc/self/oom_score_adj; x=$(head -c 3000000 /dev/zero | tr '\\0' x); sleep 30"
+    async with box_of(runtime, limits=Limits(memory=64 << 20)) as box:
+        lowered = await run(
+            box, "echo 0 > /proc/self/oom_score_adj || cat /proc/self/oom_score_adj /proc/1/oom_score_adj"
+        )
+        waiting = await run(box, "echo 499 > /proc/self/oom_score_adj || cat /proc/self/oom_score_adj")
+        await run(box, f"for i in {{1..20}}; do ({small}) & done; sleep 2; exec kill -9 -1", timeout=8)
+        after = await run(box, "echo alive")
+
+    assert (lowered[1], waiting[1], after[:2]) == ("500\n0\n", "500\n", (Exited(0), "alive\n"))
 
 
 @pytest.mark.parametrize(

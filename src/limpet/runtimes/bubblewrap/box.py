@@ -10,7 +10,7 @@ import secrets
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,8 @@ _ISOLATED = (
     *("--unshare-cgroup-try", "--as-pid-1", "--new-session", "--cap-drop", "ALL", "--clearenv"),
     *("--uid", str(USER), "--gid", str(USER), "--hostname", HOST_NAME),
 )
+# What root with CAP_SYS_RESOURCE writes as its score for the kernel's choice when memory runs out, nothing below it can lower.
+_STARVES_FIRST = "echo 500 2> /dev/null > /proc/self/oom_score_adj; "
 # Joins each group named before "--", then leaves the rest running by itself. "0" means the writing process.
 _IN_GROUPS = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@" &'
 # Binds each first path to the second and goes on; only bubblewrap and the box see it.
@@ -86,6 +88,8 @@ async def start(plan: Plan) -> Started:
         if begun is None:
             raise BootFailed(started.complaint() or "bubblewrap ended at once.")
         started.agent = Agent(boot_id=started.agent.boot_id, pid=pid, started=begun)
+        if plan.user_id is not None:
+            _let_starve_last(pid)
     except BaseException:
         started.close()
         raise
@@ -121,6 +125,21 @@ async def _launch(plan: Plan, started: Started, kept: ExitStack) -> int:
     return status
 
 
+def _let_starve_last(agent: int) -> None:
+    """Put the agent and bubblewrap's own process before all commands when memory runs out, which keep their lowest score.
+
+    The kernel's older file leaves that lowest score as it is, while a privileged write to `oom_score_adj` would move it, for every
+    command to come; and the file speaks of -17 to 15, so that 0 is the only value that means the same in both.
+    """
+    with suppress(OSError, IndexError):
+        parent = Path(f"/proc/{agent}/stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+        for pid in (agent, int(parent)):
+            try:
+                Path(f"/proc/{pid}/oom_adj").write_text("0")
+            except OSError:  # a kernel that has dropped it, or root without that capability
+                Path(f"/proc/{pid}/oom_score_adj").write_text("0")
+
+
 def _ends(plan: Plan, started: Started, handed: ExitStack) -> dict[str, int | None]:
     """The descriptors that the agent lives with, by their names; `handed` closes them here."""
     listener = _listen(plan.place)
@@ -139,7 +158,8 @@ def _ends(plan: Plan, started: Started, handed: ExitStack) -> dict[str, int | No
 
 def _launcher(plan: Plan) -> list[str]:
     groups = plan.groups.directories(plan.place.group) if plan.groups else []
-    words = ["/bin/sh", "-c", _IN_GROUPS, "sh", *(str(group / "cgroup.procs") for group in groups), "--"]
+    starves = "" if plan.user_id is None else _STARVES_FIRST
+    words = ["/bin/sh", "-c", starves + _IN_GROUPS, "sh", *(str(group / "cgroup.procs") for group in groups), "--"]
     if carried := plan.layout.carried:
         words += ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c", _CARRYING, "sh"]
         words += [*(str(path) for pair in carried for path in pair), "--"]

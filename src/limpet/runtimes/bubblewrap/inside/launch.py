@@ -8,7 +8,7 @@ import os
 import resource
 import struct
 
-from limpet.runtimes.bubblewrap.inside.tree import adopt_orphans
+from limpet.runtimes.bubblewrap.inside.tree import adopt_orphans, show_self
 
 _TAKE_TERMINAL = 0x540E
 _SET_SIZE = 0x5414
@@ -28,7 +28,7 @@ class Started:
 
 
 def make_first_to_go(pid: int) -> None:
-    """When memory runs out; only for a command that was executed: the agent could not look at itself."""
+    """When memory runs out; only for what hides no more: a command that was executed, or one that is about to be."""
     set_oom_score(pid, _STARVES_FIRST)
 
 
@@ -75,7 +75,14 @@ def start(
     if pid == 0:
         for descriptor in handed:
             os.set_inheritable(descriptor, True)
-        _become(argv, cwd=cwd, env=env, limits=limits, streams=(in_read, out_write, error_write))
+        _become(
+            argv,
+            cwd=cwd,
+            env=env,
+            limits=limits,
+            streams=(in_read, out_write, error_write),
+            last=None if handed else done_write,
+        )
     _close(theirs)
     for descriptor in ours:
         os.set_blocking(descriptor, False)
@@ -95,7 +102,7 @@ def start_on_terminal(
         _close([master, slave, done_read, done_write])
         raise
     if pid == 0:
-        _become(argv, cwd=cwd, env=env, limits=limits, streams=(slave, slave, slave), terminal=True)
+        _become(argv, cwd=cwd, env=env, limits=limits, streams=(slave, slave, slave), last=done_write, terminal=True)
     _close([slave, done_write])
     for descriptor in (master, done_read):
         os.set_blocking(descriptor, False)
@@ -118,9 +125,11 @@ def _become(
     env: dict[str, str],
     limits: dict[str, int],
     streams: tuple[int, int, int],
+    last: int | None,
     terminal: bool = False,
 ) -> None:
-    """In the child, and never back: turn into the command, or say on its standard error why not."""
+    """In the child, and never back: turn into the command, or say on its standard error why not. `last` is the one descriptor that
+    stays open until then; None where others do, for a shell that waits."""
     code = 127
     try:
         os.setsid()
@@ -132,6 +141,8 @@ def _become(
             fcntl.ioctl(streams[0], _TAKE_TERMINAL, 0)
         for target, descriptor in enumerate(streams):
             os.dup2(descriptor, target)
+        if last is not None:
+            _starve_first(last)
         os.umask(0o022)
         os.chdir(cwd)
         for name, value in limits.items():
@@ -144,6 +155,19 @@ def _become(
         os.write(2, f"{argv[0]}: {error}\n".encode("utf-8", "replace"))
     finally:
         os._exit(code)
+
+
+def _starve_first(last: int) -> None:
+    """Be chosen before the agent when memory runs out, from before the first instruction of the command on: what it forks at once
+    must not be as the agent is. Only who is not hidden can write that of itself, so everything of the agent's is closed first."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != last:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue  # the one that listed the directory
+    show_self()
+    make_first_to_go(os.getpid())
 
 
 def _execute(argv: list[str], env: dict[str, str]) -> int:

@@ -25,6 +25,11 @@ def hide_self() -> None:
         raise OSError("this process cannot be hidden")
 
 
+def show_self() -> None:
+    """Take that back, in a child that has nothing to hide any more."""
+    _prctl(_SET_DUMPABLE, 1, 0, 0, 0)
+
+
 def adopt_orphans() -> None:
     _prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
