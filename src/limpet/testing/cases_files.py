@@ -118,7 +118,9 @@ async def a_directory_is_made_with_its_parents_and_belongs_to_the_commands(lab: 
     made = await lab.box.files.mkdir("deep/er/place")
     same((made.path, made.kind), ("/mnt/data/deep/er/place", "directory"), "what was made")
     same((await lab.box.files.mkdir("deep/er/place")).kind, "directory", "making it again")
-    same((await lab.run("echo inside > deep/er/place/file; cat deep/er/place/file")).stdout, b"inside\n", "a file in it")
+    same(
+        (await lab.run("echo inside > deep/er/place/file; cat deep/er/place/file")).stdout, b"inside\n", "a file in it"
+    )
 
 
 @case()

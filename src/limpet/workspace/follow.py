@@ -2,16 +2,19 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
+from typing import TypeVar
 
 import anyio
 
 from limpet.core.command import Aborted, Chunk, Outcome, Stream
-from limpet.core.errors import SandboxError, SandboxGone
+from limpet.core.errors import LimpetError, SandboxGone
 from limpet.core.ports import Process
 from limpet.workspace.result import Kept, RunResult
 
 OnOutput = Callable[[bytes], Awaitable[None]]
 MOST_CALLBACK_ERRORS = 16
+T = TypeVar("T")
 
 
 class Delivery:
@@ -52,23 +55,29 @@ async def follow(process: Process, delivery: Delivery, abort: anyio.Event | None
 
     Once `abort` is set nothing more is kept or delivered, a callback that is under way is cancelled, and the command is killed.
     """
-    if abort is None:
-        return await _deliver_all(process, delivery)
-    outcome: Outcome | None = None
-    failure: SandboxError | None = None
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_cancel_when, abort, tasks.cancel_scope)
-        try:
-            outcome = await _deliver_all(process, delivery)
-        except SandboxError as error:  # kept for outside, where no exception group is put around it
-            failure = error
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    outcome = await unless_aborted(abort, partial(_deliver_all, process, delivery))
     if outcome is not None:
         return outcome
     await process.abort()
     return Aborted()
+
+
+async def unless_aborted(abort: anyio.Event | None, do: Callable[[], Awaitable[T]]) -> T | None:
+    """What `do` returns; None if `abort` is set before it has: then it is cancelled."""
+    if abort is None:
+        return await do()
+    result: T | None = None
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_cancel_when, abort, tasks.cancel_scope)
+        try:
+            result = await do()
+        except LimpetError as error:  # kept for outside, where no exception group is put around it
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return result
 
 
 async def _cancel_when(event: anyio.Event, scope: anyio.CancelScope) -> None:

@@ -1,0 +1,103 @@
+"""One record of every call and every refusal: who asked for what in which session, and what came of it (seed 02, audit logging).
+
+Everything in a record has been screened: it may be kept where logs are kept.
+"""
+
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from limpet.core.command import Argv, Script
+
+MARK = "shell_audit"
+log = logging.getLogger("limpet.shell_audit")
+
+Judgement = Literal["allowed", "approved", "denied"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Who asks for a command, and what goes into its record.
+
+    `action` names the tool's mode ("" is the workspace's own word: run, spawn, start). `judged` is the command as its author wrote
+    it, where a tool puts words of its own around it: that is judged, approved and recorded instead of what is run.
+    """
+
+    action: str = ""
+    description: str = ""
+    call_id: str | None = None
+    task_id: str | None = None
+    judged: str | Script | Argv | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRecord:
+    """What happened. `timestamp` is UTC in ISO 8601, `duration` in seconds, `exit_code` None where nothing has ended.
+
+    `verdict` "denied" says that nothing ran, `rule` then which setting refused it; "approved" that somebody was asked. `error` is a
+    sentence where the call failed without an exit code.
+    """
+
+    timestamp: str
+    workspace: str
+    session: str
+    action: str
+    command: str
+    description: str = ""
+    cwd: str | None = None
+    exit_code: int | None = None
+    error: str | None = None
+    verdict: Judgement = "allowed"
+    rule: str | None = None
+    duration: float | None = None
+    stdout_bytes: int | None = None
+    stderr_bytes: int | None = None
+    call_id: str | None = None
+    task_id: str | None = None
+
+
+OnAudit = Callable[[AuditRecord], Awaitable[None] | None]
+
+
+class Audit:
+    """Where records go: one line to the logger "limpet.shell_audit" at level INFO, then the callback.
+
+    A callback that raises changes nothing about the command, and is not silent: the error is logged at level ERROR with the action
+    it was about.
+    """
+
+    def __init__(self, callback: OnAudit | None = None) -> None:
+        self._callback = callback
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody would see a record."""
+        return self._callback is not None or log.isEnabledFor(logging.INFO)
+
+    async def tell(self, record: AuditRecord) -> None:
+        if log.isEnabledFor(logging.INFO):
+            log.info("%s %s", MARK, line_of(record), extra={MARK: asdict(record)})
+        if self._callback is None:
+            return
+        try:
+            answer = self._callback(record)
+            if inspect.isawaitable(answer):
+                await answer
+        except (
+            Exception
+        ):  # the caller's own code: a command that ran is not undone by it, so it is told and the result stands
+            log.exception("%s The audit callback failed for %s.", MARK, record.action)
+
+
+def line_of(record: AuditRecord) -> str:
+    """The record as key=value pairs on one line, values in JSON; what is None is left out."""
+    return " ".join(f"{key}={json.dumps(value)}" for key, value in asdict(record).items() if value is not None)
+
+
+def timestamp(microseconds: int) -> str:
+    """A time of `Clock.now` in ISO 8601, UTC, to the microsecond."""
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(timespec="microseconds")

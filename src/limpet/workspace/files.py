@@ -1,0 +1,166 @@
+"""The files of a workspace: what its policy lets through goes to the sandbox's own, with bounds on size, count and time.
+
+Gives bytes as they are: whoever shows them to a model screens them. Follows no link; the sandbox's files don't.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+
+import anyio
+
+from limpet.core.errors import EditFailed, FileDenied, FileMissing, FileTooLarge
+from limpet.core.ports import Files, FileStat, Sandbox
+from limpet.workspace import search
+from limpet.workspace.confines import WORKING_DIRECTORY, Confines, absolute
+from limpet.workspace.search import Bounds, Globbed, Grepped, Wanted
+
+READ_LIMIT = 10 << 20
+WRITE_LIMIT = 512 << 20
+BOUNDS = Bounds()
+
+
+class WorkspaceFiles:
+    """`core.ports.Files` with the policy's rules in front, and what can be built from it.
+
+    Beside the errors of the port each operation raises FileDenied, where the policy forbids it. `changing` is held while a file is read
+    to be written again, so that two edits of this process never lose one another's.
+    """
+
+    def __init__(self, sandbox: Sandbox, *, confines: Sequence[Confines], changing: anyio.Lock) -> None:
+        self._sandbox = sandbox
+        self._confines = confines
+        self._changing = changing
+
+    async def read(
+        self, path: str, *, start: int = 0, length: int | None = None, limit: int | None = READ_LIMIT
+    ) -> bytes:
+        """The bytes of a regular file from `start`, at most `length`. FileTooLarge if more than `limit` would come back; None lifts it."""
+        return await self._may(path).read(path, start=start, length=length, limit=limit)
+
+    async def stream(self, path: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """The same in pieces of at most 1 MiB, of a file of any size. Errors come at the first piece."""
+        async for piece in self._may(path).stream(path, start=start, length=length):
+            yield piece
+
+    async def write(
+        self, path: str, data: bytes | AsyncIterator[bytes], *, mode: int = 0o644, limit: int | None = WRITE_LIMIT
+    ) -> FileStat:
+        """Write a whole regular file, atomically; parents are made. More than `limit` bytes are FileTooLarge, and nothing is changed."""
+        files = self._may(path, writing=True)
+        if isinstance(data, bytes):
+            _refuse_over(path, len(data), limit)
+            return await files.write(path, data, mode=mode)
+        return await files.write(path, _bounded(path, data, limit), mode=mode)
+
+    async def append(self, path: str, data: bytes, *, limit: int | None = WRITE_LIMIT) -> FileStat:
+        """Add to the end of a file, which is made if it is missing: whole or not at all, like `write`; its mode stays."""
+        files = self._may(path, writing=True)
+        async with self._changing:
+            try:
+                before = await files.stat(path)
+            except FileMissing:
+                return await self.write(path, data, limit=limit)
+            _refuse_over(path, before.size + len(data), limit)
+            return await files.write(path, _joined(files, path, data), mode=before.mode)
+
+    async def edit(self, path: str, old: str | bytes, new: str | bytes, *, everywhere: bool = False) -> FileStat:
+        """Replace `old`, which must stand in the file exactly once (or, with `everywhere`, at least once). EditFailed otherwise.
+
+        The file has at most READ_LIMIT bytes, else FileTooLarge; its mode stays.
+        """
+        files = self._may(path, writing=True)
+        wanted, instead = _as_bytes(old), _as_bytes(new)
+        if not wanted:
+            raise EditFailed(path, "there is nothing to look for. Give the text to replace, as it stands in the file.")
+        async with self._changing:
+            before = await files.stat(path)
+            data = await files.read(path, limit=READ_LIMIT)
+            count = data.count(wanted)
+            if count == 0:
+                raise EditFailed(path, "the text to replace is not in it. Read the file and copy the text exactly.")
+            if count > 1 and not everywhere:
+                problem = (
+                    f"the text to replace stands in it {count} times. Add lines around it, or replace it everywhere."
+                )
+                raise EditFailed(path, problem)
+            return await files.write(path, data.replace(wanted, instead), mode=before.mode)
+
+    async def list(
+        self, path: str = WORKING_DIRECTORY, *, recursive: bool = False, limit: int | None = None
+    ) -> list[FileStat]:
+        """The entries of a directory, by path, and with `recursive` of those below it; the first `limit` of them."""
+        found = await self._may(path).list(path, recursive=recursive)
+        return [entry for entry in found if self._sees(entry.path)][:limit]
+
+    async def stat(self, path: str) -> FileStat:
+        """One entry; a link is described, not followed."""
+        return await self._may(path).stat(path)
+
+    async def delete(self, path: str) -> None:
+        """Remove a file, a link or a whole directory. FileMissing for what is not there."""
+        await self._may(path, writing=True).delete(path)
+
+    remove = delete
+
+    async def mkdir(self, path: str) -> FileStat:
+        """Make a directory and its parents; one that is there already is quiet."""
+        return await self._may(path, writing=True).mkdir(path)
+
+    async def glob(self, pattern: str, *, root: str = WORKING_DIRECTORY, bounds: Bounds = BOUNDS) -> Globbed:
+        """The entries whose path below `root` matches: `*` and `?` within a name, `**` across directories, `[a-z]`, `{a,b}`.
+
+        Names that begin with a dot are names like others. PatternInvalid for a class that cannot be read.
+        """
+        files = self._may(root)
+        return await search.glob(files, pattern, root=absolute(root), bounds=bounds, sees=self._sees)
+
+    async def grep(
+        self,
+        pattern: str,
+        *,
+        root: str = WORKING_DIRECTORY,
+        include: str | None = None,
+        ignore_case: bool = False,
+        bounds: Bounds = BOUNDS,
+    ) -> Grepped:
+        """The lines that match a regular expression (RE2's syntax) in the text files below `root`, or in that one file.
+
+        `include` is a glob of the names to look in. PatternInvalid, and the errors of `root` itself.
+        """
+        wanted = Wanted(pattern=pattern, include=include, ignore_case=ignore_case)
+        return await search.grep(self._may(root), wanted, root=absolute(root), bounds=bounds, sees=self._sees)
+
+    def _may(self, path: str, *, writing: bool = False) -> Files:
+        for confines in self._confines:
+            confines.refuse(path, writing=writing)
+        return self._sandbox.files
+
+    def _sees(self, path: str) -> bool:
+        try:
+            for confines in self._confines:
+                confines.refuse(path)
+        except FileDenied:
+            return False
+        return True
+
+
+def _refuse_over(path: str, size: int, limit: int | None) -> None:
+    if limit is not None and size > limit:
+        raise FileTooLarge(path, size, limit)
+
+
+async def _bounded(path: str, data: AsyncIterator[bytes], limit: int | None) -> AsyncIterator[bytes]:
+    size = 0
+    async for piece in data:
+        size += len(piece)
+        _refuse_over(path, size, limit)
+        yield piece
+
+
+async def _joined(files: Files, path: str, data: bytes) -> AsyncIterator[bytes]:
+    async for piece in files.stream(path):
+        yield piece
+    yield data
+
+
+def _as_bytes(text: str | bytes) -> bytes:
+    return text.encode(errors="surrogateescape") if isinstance(text, str) else text
