@@ -109,8 +109,18 @@ def check_container_file_list(value: object) -> None:
     _check("ContainerFileListResource", _named_page(value))
 
 
+def check_file(value: object) -> None:
+    """A file of the Files API."""
+    _check("OpenAIFile", value)
+
+
+def check_file_list(value: object) -> None:
+    """A page of those; the empty one as for containers."""
+    _check("ListFilesResponse", _named_page(value))
+
+
 def check_deleted(value: object, kind: str) -> None:
-    """The object that answers a DELETE: `kind` is `response`, `container.deleted` or `container.file.deleted`."""
+    """The object that answers a DELETE: `kind` is `response`, `file`, `container.deleted` or `container.file.deleted`."""
     if not isinstance(value, Mapping):
         demand([f"{value!r} is not an object"], "deleted object")
         return

@@ -20,6 +20,8 @@ ROOTS = (
     "ContainerListResource",
     "ContainerFileResource",
     "ContainerFileListResource",
+    "OpenAIFile",
+    "ListFilesResponse",
     "Error",
     "ErrorResponse",
     "ListModelsResponse",
