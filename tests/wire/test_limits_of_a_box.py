@@ -8,7 +8,7 @@ from limpet.runtimes.bubblewrap.limits import find_groups
 from tests.support.gateway import Gateway, running
 from tests.wire.asking import container_of, entries, run
 
-_SMALL = '[features.shell]\ntype = "bubblewrap"\ndisk_mb = 20\nmemory_mb = 128\n'
+_SMALL = '[features.shell]\ntype = "bubblewrap"\ndisk_mb = 20\nmemory_mb = 128\nfile_size_mb = 50\nopen_files = 64\n'
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +38,12 @@ def test_a_memory_hog_is_killed_and_the_result_says_so(small: Gateway) -> None:
     assert hog.outcome.exit_code == 137
     assert hog.stderr == "limpet: killed: the box's memory limit of 128 MiB was reached.\n"
     assert (after.stdout, after.stderr) == ("works\n", "")
+
+
+def test_a_file_beyond_the_operators_size_and_a_leak_of_descriptors_end_themselves(small: Gateway) -> None:
+    response = run(small.client(), "exec truncate -s 60M f", "ulimit -n; exec 3< /nonexistent; exec cat")
+
+    large, limited = entries(response)
+    assert large.outcome.exit_code == 153
+    assert large.stderr == "limpet: killed: a file reached the size limit of 50 MiB.\n"
+    assert (limited.stdout, response.status) == ("64\n", "completed")
