@@ -4,7 +4,7 @@ They are matched line by line. A line of more than WINDOW bytes is looked at in 
 match of up to half a window is found anywhere, and always the same ones however the output arrives.
 """
 
-import os
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Pattern:
 
     name: str
     expression: re2._Regexp
-    group: str | int
+    group: int
     begins: re.Pattern[bytes] | None
 
 
@@ -52,7 +52,8 @@ def _compiled(name: str, pattern: str) -> Pattern:
     try:
         expression = re2.compile(f"(?m){pattern}", options)
     except (re2.error, UnicodeEncodeError) as error:
-        raise ConfigInvalid("redaction", where, _refusal(pattern, str(error))) from error
+        said = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+        raise ConfigInvalid("redaction", where, _refusal(pattern, said)) from error
     if any(escape.group(1) in "AzC" for escape in re.finditer(r"\\(.)", pattern)):
         problem = (
             f"{pattern!r} holds \\A, \\z or \\C. Patterns are matched line by line: write ^ and $ for a line's ends."
@@ -61,7 +62,7 @@ def _compiled(name: str, pattern: str) -> Pattern:
     if expression.fullmatch(b""):
         problem = f"{pattern!r} matches the empty text, and so everywhere. Say what has to be there: a+ where a* stood."
         raise ConfigInvalid("redaction", where, problem)
-    group = GROUP if GROUP in expression.groupindex else 0
+    group = expression.groupindex.get(GROUP, 0)
     return Pattern(name, expression, group, _beginnings(expression))
 
 
@@ -78,7 +79,8 @@ def _beginnings(expression: re2._Regexp) -> re.Pattern[bytes] | None:
         return None
     if not least or not most:
         return None
-    shared = os.path.commonprefix([least, most])
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(least, most, strict=False))
+    shared = bytes(byte for byte, _ in pairs)
     if not shared:
         return re.compile(b"[%b-%b]" % (re.escape(least[:1]), re.escape(most[:1])))
     begins = b""

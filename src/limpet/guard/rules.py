@@ -16,6 +16,10 @@ VALUE = r"A-Za-z0-9_.+/=~!@#^&*:?|-"
 # A token begins here: not inside a word, unless that is the end of an escape sequence (\n, %3D, a colour).
 BEGINS = rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=[0-9\[]m)|(?<=\[K))"
 
+# Not a cursor: programs that list things need their nextToken.
+_CURSORS = "next change client page paging continuation sync".split()
+NO_CURSOR = "(?i:{})".format("".join(f"(?<!{word}[_-])(?<!{word})" for word in _CURSORS)).encode()
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -56,7 +60,7 @@ TOKENS = (
     _token("github", "ghp_ gho_ ghu_ ghs_ ghr_", WORD, 36),
     _token("github", "github_pat_", "A-Za-z0-9_", 40),
     _token("gitlab", "glpat- gldt- glrt- glptt- glsoat- glcbt-", URL_SAFE, 20),
-    _token("aws", "AKIA ASIA", "A-Z0-9", 16, 16),
+    Rule(name="aws", heads=("AKIA", "ASIA"), runs=(Run("A-Z0-9", 16, 16),), before=BEGINS, after=WORD),
     _token("google", "AIza", URL_SAFE, 35, 35, exact=True),
     _token("google", "ya29.", "A-Za-z0-9_.-", 20, 2048),
     _token("google", "GOCSPX-", URL_SAFE, 28, 64),
@@ -73,7 +77,12 @@ TOKENS = (
     _token("twilio", "SK", HEX, 32, 32),
     Rule(name="sendgrid", heads=("SG.",), runs=(Run(URL_SAFE, 16, 64), Run(".", 1, 1), Run(URL_SAFE, 16, 128))),
     Rule(name="telegram", heads=(":AA",), runs=(Run(URL_SAFE, 33, 33),), before=rb"(?<=[0-9]{8})", after=URL_SAFE),
-    Rule(name="slack", heads=("hooks.slack.com/",), runs=(Run("a-z", 4, 16), Run("A-Za-z0-9/_-", 30, 160)), hides=1),
+    Rule(
+        name="slack",
+        heads=("hooks.slack.com/",),
+        runs=(Run("a-z", 4, 16), Run("/", 1, 1), Run("A-Za-z0-9/_-", 30, 160)),
+        hides=2,
+    ),
     Rule(
         name="jwt",
         heads=("eyJ",),
@@ -154,6 +163,7 @@ ASSIGNED = (
         name="assignment",
         heads=_NAMES,
         runs=(*_SAID, Run(_QUOTE, 1, 1), Run(VALUE, 8, 512), Run(r"\\", 0, 1), Run(_QUOTE, 1, 1)),
+        before=NO_CURSOR,
         hides=7,
         mixed=True,
     ),
@@ -162,6 +172,7 @@ ASSIGNED = (
         name="assignment",
         heads=_NAMES,
         runs=(Run(":", 1, 1), Run(" ", 1, 8), Run(VALUE, 8, 512)),
+        before=NO_CURSOR,
         after=r"\x00-\x09\x0b\x0c\x0e-\xff",
         hides=2,
         mixed=True,

@@ -1,0 +1,160 @@
+"""Tokens of known shape: of each a true one and one that nearly is. All are made up, and put together here from parts."""
+
+import random
+
+import pytest
+
+from limpet.guard.redact import Redaction, Redactor
+from limpet.guard.rules import RULES
+
+REDACT = Redactor(Redaction())
+_CHOICES = random.Random(7)
+
+
+def some(count: int, of: str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") -> str:
+    """`count` characters, a letter and a digit among the first two."""
+    letters = [c for c in of if c.isalpha()]
+    digits = [c for c in of if c.isdigit()] or letters
+    return (_CHOICES.choice(letters) + _CHOICES.choice(digits) + "".join(_CHOICES.choices(of, k=count)))[:count]
+
+
+HEX = "0123456789abcdef"
+UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+BODY = "\n".join(some(64) for _ in range(12)) + "\n" + some(20) + "=="
+
+
+def pem(kind: str) -> str:
+    return f"-----BEGIN {kind}-----\n{BODY}\n-----END {kind}-----"
+
+
+# name, a token, what nearly is one
+TOKENS = [
+    *[("github", head + some(36), head + some(35)) for head in ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")],
+    ("github", "github_pat_" + some(22) + "_" + some(59), "github_pat_" + some(20)),
+    ("gitlab", "glpat-" + some(20), "glpat-" + some(19)),
+    ("aws", "AKIA" + some(16, UPPER), "AKIA" + some(15, UPPER)),
+    ("aws", "ASIA" + some(16, UPPER), "MAKIA" + some(16, UPPER)),
+    ("aws", "AKIA" + some(16, UPPER), "AKIA" + some(17, UPPER)),
+    ("google", "AIza" + some(35), "AIza" + some(36)),
+    ("google", "ya29." + some(60), "ya29." + some(10)),
+    ("google", "GOCSPX-" + some(28), "GOCSPX-" + some(20)),
+    *[("slack", f"xox{kind}-123456789012-" + some(24), f"xox{kind}-" + some(12)) for kind in "abeprs"],
+    ("slack", "xapp-1-" + some(40), "xapp-" + some(10)),
+    ("stripe", "sk_live_" + some(24), "sk_live_" + some(12)),
+    ("stripe", "rk_live_" + some(24), "pk_live_" + some(24)),
+    ("stripe", "whsec_" + some(32), "whsec_" + some(20)),
+    ("openai", "sk-" + some(48), "sk-" + some(19)),
+    ("openai", "sk-" + some(48), "task-" + some(48)),
+    ("openai", "sk-" + some(48), "sk-" + "onlylettersandnodigitsatall"),
+    ("openai", "sk-proj-" + some(80) + "-" + some(40) + "_x", "sk-proj-" + some(12)),
+    ("openai", "sk-svcacct-" + some(80), "sk-svcacct-" + some(12)),
+    ("anthropic", "sk-ant-api03-" + some(90) + "-" + some(4), "sk-ant-" + some(12)),
+    ("huggingface", "hf_" + some(34), "hf_" + some(20)),
+    ("npm", "npm_" + some(36), "npm_" + some(20)),
+    ("pypi", "pypi-AgEIcHlwaS5vcmc" + some(80), "pypi-server-" + some(80)),
+    ("sendgrid", "SG." + some(22) + "." + some(43), "SG." + some(22)),
+    ("twilio", "SK" + some(32, HEX), "SK" + some(31, HEX)),
+    ("digitalocean", "dop_v1_" + some(64, HEX), "dop_v1_" + some(63, HEX)),
+    ("jwt", "eyJ" + some(20) + ".eyJ" + some(60) + "." + some(43), "eyJ" + some(60)),
+    *[
+        ("pem", pem(f"{kind}PRIVATE KEY"), pem(f"{kind}PUBLIC KEY"))
+        for kind in ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ")
+    ],
+    ("pem", pem("PGP PRIVATE KEY BLOCK"), pem("PGP PUBLIC KEY BLOCK")),
+    ("pem", pem("PRIVATE KEY").replace("\n", "\\n"), '"-----BEGIN PRIVATE KEY-----" in text and "-----END" in text'),
+]
+
+# name, what stands before the secret, the secret, what stands after it, the same without one
+LABELLED = [
+    ("telegram", "12345678", ":AA" + some(33), "", "1234567:AA" + some(33)),
+    (
+        "slack",
+        "https://hooks.slack.com/services/",
+        "T0" + some(9) + "/B0" + some(9) + "/" + some(24),
+        "",
+        "https://hooks.slack.com/docs",
+    ),
+    ("bearer", "curl -H 'X: Bearer ", some(24), "'", "the Bearer authentication scheme"),
+    ("authorization", "Authorization: Basic ", some(16) + "==", "", "Authorization: Basic and others"),
+    ("authorization", '{"Authorization": "Token ', some(40), '"}', '{"Authorization": "Token of thanks"}'),
+    ("authorization", "authorization: Bearer ", some(40), "\r\n", "authorization: Bearer $TOKEN1234567"),
+    ("url", "postgres://bob:", "s3cr%40t!", "@db.example.com:5432/x", "https://example.com:8080/a@b"),
+    ("url", "git clone https://x-access-token:", some(30), "@github.example.com/a/b", "https://bob@example.com/"),
+    ("azure", "AccountName=x;", "AccountKey=" + some(86) + "==", ";EndpointSuffix=y", "AccountKey=;"),
+    ("aws", "aws_secret_access_key = ", some(40), "\n", "aws_secret_access_key = " + some(41)),
+    ("aws", '"SecretAccessKey": "', some(40), '"', '"SecretAccessKey": "the key that belongs to it"'),
+    ("assignment", "DB_PASSWORD=", "hunter2-and-more", "\n", "DB_PASSWORD=$OTHER_PASSWORD_1"),
+    ("assignment", "export API_KEY=", some(20), " && x", "export API_KEY=changeme"),
+    ("assignment", '{"password": "', "c0rrect-horse", '"}', '{"password": "string"}'),
+    ("assignment", '{\\"client_secret\\": \\"', some(24), '\\"}', '{"client_secret": null, "a1": "b2c3d4e5"}'),
+    ("assignment", "password: ", "hunter2222", "\n", "password: str | None = None\n"),
+    ("assignment", "token = '", "a1b2c3d4e5", "'", "token = tokens[12345678]"),
+    ("assignment", "GET /x?token=", "a1b2c3d4e5f6g7", "&y=1", "GET /x?token=12&y=1"),
+    ("assignment", '"access_token":"', some(20), '"', '"nextToken": "a1b2c3d4e5f6"'),
+]
+
+
+@pytest.mark.parametrize("name, token, near_miss", TOKENS, ids=[f"{name} {token[:14]!r}" for name, token, _ in TOKENS])
+def test_a_token_is_hidden_and_what_nearly_is_one_stays(name: str, token: str, near_miss: str) -> None:
+    for before, after in (
+        ("", ""),
+        ("a ", " b"),
+        ('"x\\n', '\\n"'),
+        ("X%3D", "&"),
+        ("'", "',"),
+        ("\x1b[01;31m", "\x1b[m"),
+        ("(", ")."),
+    ):
+        assert REDACT.text(f"{before}{token}{after}") == f"{before}[REDACTED:{name}]{after}"
+    assert REDACT.text(f"a {near_miss} b") == f"a {near_miss} b"
+
+
+@pytest.mark.parametrize(
+    "name, before, secret, after, near_miss", LABELLED, ids=[f"{row[0]} {row[1]!r}" for row in LABELLED]
+)
+def test_what_a_label_says_is_secret_is_hidden_and_the_label_stays(
+    name: str, before: str, secret: str, after: str, near_miss: str
+) -> None:
+    assert REDACT.text(f"-- {before}{secret}{after}") == f"-- {before}[REDACTED:{name}]{after}"
+    assert REDACT.text(near_miss) == near_miss
+
+
+def test_every_rule_has_a_token_and_a_near_miss() -> None:
+    assert {rule.name for rule in RULES} == {row[0] for row in (*TOKENS, *LABELLED)}
+
+
+def test_an_encrypted_key_of_the_old_form_is_hidden() -> None:
+    head = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n"
+    key = f"{head}DEK-Info: AES-128-CBC,{some(32, HEX).upper()}\n\n{BODY}\n-----END RSA PRIVATE KEY-----\n"
+
+    assert REDACT.text(key) == f"{head}[REDACTED:pem]\n"
+
+
+def test_a_stray_beginning_of_a_key_swallows_no_more_than_16_kib() -> None:
+    text = "-----BEGIN PRIVATE KEY-----\n" + "A" * 200_000
+
+    shown = REDACT.text(text)
+
+    assert shown.startswith("[REDACTED:pem]A")
+    assert len(shown) > 200_000 - 16 * 1024 - 256
+
+
+def test_sums_and_commit_ids_stay() -> None:
+    text = "\n".join(
+        [
+            f"commit {some(40, HEX)}",
+            f"sha256:{some(64, HEX)}",
+            '    "integrity": "sha512-' + some(86) + '=="',
+            f"aiohttp==3.9 --hash=sha256:{some(64, HEX)}",
+            "uuid 6ba7b810-9dad-11d1-80b4-00c04fd430c8 and key=value and token: str",
+            "def password(self, token: Token1, key: bytes = b'') -> None: ...",
+        ]
+    )
+
+    assert REDACT.text(text) == text
+
+
+def test_families_may_be_left_out() -> None:
+    token = "ghp_" + some(36)
+
+    assert Redactor(Redaction(families=False)).text(token) == token
