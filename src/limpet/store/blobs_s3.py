@@ -1,5 +1,6 @@
 """Blobs as objects of a bucket that speaks S3. Credentials come from the settings or, as usual, from the environment."""
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,6 +25,8 @@ PART = 8 * BLOCK
 RETRIES = 3
 RETRY_SECONDS = 20.0
 ASKING = "limpet-is-this-bucket-usable"
+# What servers that speak S3 say of themselves.
+_ANSWER = re.compile(r"<Code>([^<]{1,100})</Code>.*?<Message>([^<]{1,300})</Message>", re.DOTALL)
 
 
 class S3Blobs:
@@ -165,5 +168,7 @@ def _first_line(error: BaseException) -> str:
     """What happened, without the library's own view of its insides."""
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return "the bucket refuses these credentials."
-    text = str(error).partition("\n\nDebug source:")[0].strip()
-    return text[:400].rstrip(".") + "."
+    text = str(error).partition("\n\nDebug source:")[0]
+    if answer := _ANSWER.search(text):
+        return f"{answer[2].rstrip('.')} ({answer[1]})."
+    return " ".join(text.split())[:400].rstrip(".") + "."

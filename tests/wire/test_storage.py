@@ -1,0 +1,119 @@
+"""`[storage.*]`: the same files in every backend, none lost when the settings change, all moved when the operator asks."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.support.gateway import LIMPET, Gateway, lasting, running
+from tests.support.s3 import KEYS, REGION, Server, s3_server
+
+CONTENT = {"empty": b"", "small": b"data", "large": bytes(range(256)) * 40_000}
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Server]:
+    with s3_server() as server:
+        yield server
+
+
+def in_bucket(server: Server, bucket: str) -> str:
+    return (
+        f'[storage.container_files]\nbackend = "s3"\nbucket = "{bucket}"\nregion = "{REGION}"\n'
+        f'endpoint = "{server.url}"\nprefix = "limpet"\n'
+    )
+
+
+IN_DATABASE = '[storage.files]\nbackend = "database"\n'
+IN_DIRECTORY = '[storage.files]\nbackend = "filesystem"\n'
+
+
+def put_all(client: openai.OpenAI) -> dict[str, bytes]:
+    """Upload each content; what each id must give back."""
+    return {client.files.create(file=(name, data), purpose="user_data").id: data for name, data in CONTENT.items()}
+
+
+def has_all(client: openai.OpenAI, files: dict[str, bytes]) -> bool:
+    return {id: client.files.content(id).read() for id in files} == files
+
+
+def restart(gateway: Gateway, config: str) -> openai.OpenAI:
+    gateway.stop()
+    gateway.config = config
+    return gateway.start().client()
+
+
+def move(gateway: Gateway) -> str:
+    """What `limpet storage move` says, with the gateway's own settings."""
+    done = subprocess.run(
+        [str(LIMPET), "storage", "move", "--config", str(gateway.directory / "limpet.toml")],
+        env={"PATH": os.environ["PATH"], "LIMPET_HOME": str(gateway.home), **KEYS},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def in_directory(gateway: Gateway) -> int:
+    return sum(path.is_file() for path in (gateway.home / "blobs").rglob("*"))
+
+
+def test_a_bucket_keeps_uploaded_files_and_gives_any_range(home_directory: Path, s3: Server) -> None:
+    bucket = s3.bucket("uploads")
+    with running(home_directory, runtime="memory", config=in_bucket(s3, bucket), env=KEYS) as gateway:
+        client = gateway.client()
+        files = put_all(client)
+        assert has_all(client, files)
+        assert (len(s3.keys(bucket)), in_directory(gateway)) == (3, 0)
+        assert all(key.startswith("limpet/") for key in s3.keys(bucket))
+        with gateway.http() as http:
+            part = http.get(f"/v1/files/{list(files)[2]}/content", headers={"range": "bytes=9000000-9000003"})
+        assert (part.status_code, part.content) == (206, CONTENT["large"][9_000_000:9_000_004])
+        for id in files:
+            client.files.delete(id)
+        assert (s3.keys(bucket), s3.unfinished(bucket)) == ([], 0)
+
+
+def test_a_bucket_that_cannot_be_used_is_told_at_the_start(home_directory: Path, s3: Server) -> None:
+    with pytest.raises(
+        AssertionError,
+        match=r"no-such-bucket.* cannot be used: The specified bucket does not exist \(NoSuchBucket\)\. Look at",
+    ):
+        Gateway(home_directory, runtime="memory", config=in_bucket(s3, "no-such-bucket"), env=KEYS).start()
+
+
+def test_changed_settings_lose_nothing_and_a_move_brings_all_over(home_directory: Path, s3: Server) -> None:
+    bucket = s3.bucket("moved-to")
+    with lasting(home_directory, runtime="memory", config=IN_DIRECTORY, env=KEYS) as gateway:
+        files = put_all(gateway.client())
+        client = restart(gateway, IN_DATABASE)
+        files |= put_all(client)
+        assert has_all(client, files)
+        assert in_directory(gateway) == 3
+
+        client = restart(gateway, in_bucket(s3, bucket))
+        assert has_all(client, files)
+        said = move(gateway)  # while the gateway serves
+        assert said == "moved 6 of 6 files, 19.5 MiB of 19.5 MiB"
+        assert (has_all(client, files), in_directory(gateway), len(s3.keys(bucket))) == (True, 0, 6)
+        assert move(gateway) == "Everything is where the settings say."
+
+        client = restart(gateway, IN_DIRECTORY)
+        move(gateway)
+        assert (has_all(client, files), in_directory(gateway), s3.keys(bucket)) == (True, 6, [])
+
+
+def test_two_moves_at_once_are_one(home_directory: Path) -> None:
+    with running(home_directory, runtime="memory") as gateway:
+        holder = (gateway.home / "storage.lock").open("w")
+        with holder:
+            subprocess.run(["flock", "-n", str(holder.fileno())], pass_fds=[holder.fileno()], check=True)
+            with pytest.raises(AssertionError, match=r"storage\.lock is locked"):
+                move(gateway)
+        move(gateway)
