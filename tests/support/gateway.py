@@ -78,9 +78,8 @@ class Gateway:
         """The official client, which refuses every answer that is not to the letter."""
         return openai.OpenAI(
             base_url=f"{self.url}/v1",
-            api_key="none needed",
             _strict_response_validation=True,
-            **{"max_retries": 0, "timeout": 60.0, **options},
+            **{"api_key": "none needed", "max_retries": 0, "timeout": 60.0, **options},
         )
 
     def http(self) -> httpx2.Client:

@@ -184,3 +184,54 @@ def storage_move_command(
     from limpet.cli.storage import move
 
     raise typer.Exit(move(config))
+
+
+keys_app = typer.Typer(
+    help="The keys of those who may ask the gateway.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(keys_app, name="keys")
+
+GatewayConfig = Annotated[Path | None, typer.Option(help="The settings of the gateway.")]
+
+
+@keys_app.command("create")
+def keys_create_command(
+    name: Annotated[str, typer.Argument(help="Whose key it is, for the list.")],
+    tenant: Annotated[str, typer.Option(help="Keys of one tenant see the same data, and no other's.")] = "default",
+    scope: Annotated[
+        list[str] | None, typer.Option(help="responses, containers, files, skills, admin; all but admin by default.")
+    ] = None,
+    per_minute: Annotated[int | None, typer.Option(min=1, help="Requests a minute.")] = None,
+    concurrent: Annotated[int | None, typer.Option(min=1, help="Requests that may be open at once.")] = None,
+    days: Annotated[int | None, typer.Option(min=1, help="Days until it expires.")] = None,
+    config: GatewayConfig = None,
+) -> None:
+    """Make a key and print it. It is shown this once; only a digest of it is stored."""
+    from limpet.cli.keys import Wanted, create
+
+    wanted = Wanted(
+        name=name, tenant=tenant, scopes=tuple(scope or ()), per_minute=per_minute, concurrent=concurrent, days=days
+    )
+    create(wanted, config)
+
+
+@keys_app.command("list")
+def keys_list_command(config: GatewayConfig = None) -> None:
+    """Show all keys: their ids, names, tenants, scopes and limits."""
+    from limpet.cli.keys import listed
+
+    listed(config)
+
+
+@keys_app.command("revoke")
+def keys_revoke_command(
+    id: Annotated[str, typer.Argument(metavar="ID", help="As `limpet keys list` shows it.")],
+    config: GatewayConfig = None,
+) -> None:
+    """End a key, from the next request on."""
+    from limpet.cli.keys import revoke
+
+    revoke(id, config)

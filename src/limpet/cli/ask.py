@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -84,7 +85,7 @@ def start_box(container: str, *, url: str) -> None:
 
 def _events(body: Json, url: str) -> Iterator[Json]:
     with (
-        httpx2.Client(timeout=TIMEOUT, trust_env=not _is_loopback(url)) as client,
+        httpx2.Client(timeout=TIMEOUT, trust_env=not _is_loopback(url), headers=_key()) as client,
         client.stream("POST", f"{url}/v1/responses", json=body) as response,
     ):
         if response.status_code != httpx2.codes.OK:
@@ -93,6 +94,12 @@ def _events(body: Json, url: str) -> Iterator[Json]:
         for line in response.iter_lines():
             if line.startswith("data:") and line != "data: [DONE]":
                 yield json.loads(line.removeprefix("data:"))
+
+
+def _key() -> dict[str, str]:
+    """The caller's key, where the gateway asks for one."""
+    key = os.environ.get("LIMPET_API_KEY")
+    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def _refusal(response: httpx2.Response) -> str:

@@ -149,11 +149,11 @@ def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
     shell, containers = sections.features.shell, sections.features.containers
     limits = sections.features.server_tools.shell_limits
     url = sections.database.url
-    if not _is_loopback(sections.server.host):
+    if sections.auth.mode == "none" and not _is_loopback(sections.server.host):
         yield (
             "server.host",
             f'{sections.server.host} can be reached from other machines, and auth.mode = "none" lets in whoever comes; '
-            "use 127.0.0.1",
+            'use 127.0.0.1, or auth.mode = "keys"',
         )
     if url is not None and not url.startswith("sqlite:"):
         yield "database.url", 'only SQLite is built; write "sqlite:" and a path'

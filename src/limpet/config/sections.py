@@ -30,7 +30,9 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auth:
-    mode: Annotated[Literal["none"], Later(("keys",))] = "none"
+    """`none` lets in whoever comes from this machine, `keys` who shows a key, from anywhere."""
+
+    mode: Literal["none", "keys"] = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ CONTAINER = "cntr"
 CONTAINER_FILE = "cfile"
 REQUEST = "req"
 BLOB = "blob"
+KEY = "key"
 # Clients tell a file of the Files API by OpenAI's own spelling of its ids (AI SDK, `fileIdPrefixes`).
 FILE = "file-"
 

@@ -8,7 +8,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from limpet.responses.metrics import Metrics
-from limpet.server.auth import LoopbackOnly
 from limpet.server.errors import HANDLERS
 
 
@@ -33,12 +32,13 @@ class Counted:
         await self._app(scope, receive, counting)
 
 
-def application(routes: Sequence[Route], *, metrics: Metrics) -> Starlette:
-    """The gateway's application for `auth = none`. Opening and closing what the routes use is the caller's."""
+def application(routes: Sequence[Route], *, metrics: Metrics, door: Middleware) -> Starlette:
+    """The gateway's application behind a door, which says who asks (`server.callers`). Opening and closing what the routes use is
+    the caller's."""
     app = Starlette(
         routes=list(routes),
         exception_handlers=HANDLERS,
-        middleware=[Middleware(Counted, metrics=metrics), Middleware(LoopbackOnly)],
+        middleware=[Middleware(Counted, metrics=metrics), door],
     )
     # An address that does not exist is an error in OpenAI's shape, not a redirect, which few clients follow with their body.
     app.router.redirect_slashes = False

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from limpet.server.callers import ANYBODY, admit
 from limpet.server.errors import error_response
 
-TENANT = "default"
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 # A name or an IPv4 address, or an IPv6 address in brackets, and a port; no user, path or fragment, which a URL may have.
 _HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
@@ -31,6 +31,7 @@ class LoopbackOnly:
             return
         refusal = refuse(scope["method"], Headers(scope=scope))
         if refusal is None:
+            admit(scope, ANYBODY)
             await self._app(scope, receive, send)
             return
         status, code, message = refusal

@@ -19,8 +19,8 @@ from limpet.containers.shapes import (
 )
 from limpet.core.clock import Clock
 from limpet.core.errors import RequestInvalid
-from limpet.server.auth import TENANT
 from limpet.server.bodies import json_body, one_of, whole_number
+from limpet.server.callers import tenant_of
 from limpet.server.lists import ORDERS, list_object
 from limpet.server.uploads import uploaded
 from limpet.store.files import ContainerFileRecord
@@ -34,12 +34,12 @@ def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
         if not isinstance(body, dict):
             raise RequestInvalid('The body must be a JSON object such as {"name": "my-workspace"}.')
         name = checked_name(body.get("name"))
-        record = await manager.create(TENANT, name=name, spec=manager.narrow(body))
+        record = await manager.create(tenant_of(request), name=name, spec=manager.narrow(body))
         return JSONResponse(container_object(record, clock.now(), manager.held))
 
     async def index(request: Request) -> Response:
         page = await manager.list(
-            TENANT,
+            tenant_of(request),
             limit=whole_number(request, "limit", default=20, least=1, most=100),
             after=request.query_params.get("after"),
             order="asc" if one_of(request, "order", default="desc", allowed=ORDERS) == "asc" else "desc",
@@ -50,12 +50,12 @@ def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
         )
 
     async def read(request: Request) -> Response:
-        record = await manager.get(TENANT, request.path_params["container_id"])
+        record = await manager.get(tenant_of(request), request.path_params["container_id"])
         return JSONResponse(container_object(record, clock.now(), manager.held))
 
     async def delete(request: Request) -> Response:
         container_id = request.path_params["container_id"]
-        await manager.delete(TENANT, container_id)
+        await manager.delete(tenant_of(request), container_id)
         return JSONResponse(deleted_container(container_id))
 
     return [
@@ -72,14 +72,14 @@ def file_routes(manager: ContainerManager) -> list[Route]:
 
     async def create(request: Request) -> Response:
         container_id = request.path_params["container_id"]
-        await manager.require_running(TENANT, container_id)
+        await manager.require_running(tenant_of(request), container_id)
         async with uploaded(request, limit=files.max_bytes) as upload:
-            record = await files.put(TENANT, container_id, upload.filename or "upload", upload.pieces)
+            record = await files.put(tenant_of(request), container_id, upload.filename or "upload", upload.pieces)
         return JSONResponse(container_file_object(record))
 
     async def index(request: Request) -> Response:
         page = await files.list(
-            TENANT,
+            tenant_of(request),
             request.path_params["container_id"],
             limit=whole_number(request, "limit", default=20, least=1, most=100),
             after=request.query_params.get("after"),
@@ -88,15 +88,15 @@ def file_routes(manager: ContainerManager) -> list[Route]:
         return list_object([container_file_object(record) for record in page.records], page.has_more)
 
     async def read(request: Request) -> Response:
-        return JSONResponse(container_file_object(await files.get(TENANT, *_ids(request))))
+        return JSONResponse(container_file_object(await files.get(tenant_of(request), *_ids(request))))
 
     async def content(request: Request) -> Response:
-        record, pieces = await files.open_content(TENANT, *_ids(request))
+        record, pieces = await files.open_content(tenant_of(request), *_ids(request))
         return StreamingResponse(_closing(pieces), headers=_headers(record))
 
     async def delete(request: Request) -> Response:
         container_id, file_id = _ids(request)
-        await files.delete(TENANT, container_id, file_id)
+        await files.delete(tenant_of(request), container_id, file_id)
         return JSONResponse(deleted_container_file(file_id))
 
     root = "/v1/containers/{container_id}/files"

@@ -9,8 +9,8 @@ from starlette.routing import Route
 
 from limpet.core.clock import seconds
 from limpet.core.errors import RequestInvalid
-from limpet.server.auth import TENANT
 from limpet.server.bodies import one_of, whole_number
+from limpet.server.callers import tenant_of
 from limpet.server.downloads import Download, download
 from limpet.server.lists import ORDERS, list_object
 from limpet.server.uploads import uploaded
@@ -31,24 +31,24 @@ def file_routes(uploads: Uploads, *, max_bytes: int) -> list[Route]:
                 described(
                     upload.filename, upload.content_type, upload.fields
                 )  # before its bytes are taken, where possible
-            async with uploads.taken(TENANT, upload.pieces) as blob:
+            async with uploads.taken(tenant_of(request), upload.pieces) as blob:
                 new = described(upload.filename, upload.content_type, upload.fields)
-                record = await uploads.create(TENANT, blob, new)
+                record = await uploads.create(tenant_of(request), blob, new)
         return JSONResponse(file_object(record))
 
     async def index(request: Request) -> Response:
         return await _listed(request, uploads)
 
     async def read(request: Request) -> Response:
-        return JSONResponse(file_object(await uploads.get(TENANT, request.path_params["file_id"])))
+        return JSONResponse(file_object(await uploads.get(tenant_of(request), request.path_params["file_id"])))
 
     async def content(request: Request) -> Response:
-        record = await uploads.get(TENANT, request.path_params["file_id"])
+        record = await uploads.get(tenant_of(request), request.path_params["file_id"])
         return download(request, _download(uploads, record))
 
     async def delete(request: Request) -> Response:
         file_id = request.path_params["file_id"]
-        await uploads.delete(TENANT, file_id)
+        await uploads.delete(tenant_of(request), file_id)
         return JSONResponse({"id": file_id, "object": "file", "deleted": True})
 
     return [
@@ -62,7 +62,7 @@ def file_routes(uploads: Uploads, *, max_bytes: int) -> list[Route]:
 
 async def _listed(request: Request, uploads: Uploads) -> Response:
     page = await uploads.list(
-        TENANT,
+        tenant_of(request),
         limit=whole_number(request, "limit", default=LIST_LIMIT, least=1, most=LIST_LIMIT),
         after=request.query_params.get("after"),
         order="asc" if one_of(request, "order", default="desc", allowed=ORDERS) == "asc" else "desc",

@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import anyio
 import structlog
 import uvicorn
 from anyio.abc import TaskStatus
+from starlette.middleware import Middleware
 from starlette.types import ASGIApp
 
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
@@ -28,11 +29,14 @@ from limpet.responses.prepare import LoopSettings, Preparer
 from limpet.responses.service import ResponseService
 from limpet.server import containers, files, health, responses
 from limpet.server.app import application
+from limpet.server.auth import LoopbackOnly
+from limpet.server.keys import KeyHolders
 from limpet.server.sse import KEEP_ALIVE_SECONDS
 from limpet.store.database import Database, DatabaseSettings
 from limpet.store.executions import Executions
 from limpet.store.home import HomeLock, prepare_home
 from limpet.store.journal import Journal
+from limpet.store.keys import ApiKeys
 from limpet.store.responses import Responses
 from limpet.store.uploads import Uploads
 from limpet.store.vault import StorageSettings, Vault, kept_in
@@ -58,6 +62,7 @@ class GatewaySettings:
     home: Path
     host: str = "127.0.0.1"
     port: int = 8420
+    auth: Literal["none", "keys"] = "none"
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     storage: StorageSettings | None = None
     containers: ContainerSettings = field(default_factory=ContainerSettings)
@@ -109,7 +114,14 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
                 started_at=seconds(clock.now()),
             ),
         ]
-        yield Opened(app=application(routes, metrics=metrics), stop=service.stop)
+        app = application(routes, metrics=metrics, door=_door(settings, database, clock))
+        yield Opened(app=app, stop=service.stop)
+
+
+def _door(settings: GatewaySettings, database: Database, clock: Clock) -> Middleware:
+    if settings.auth == "keys":
+        return Middleware(KeyHolders, keys=ApiKeys(database), clock=clock)
+    return Middleware(LoopbackOnly)
 
 
 def _manager(settings: GatewaySettings, runtime: Runtime, database: Database, clock: Clock) -> ContainerManager:

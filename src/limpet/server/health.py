@@ -9,6 +9,7 @@ from starlette.routing import Route
 from limpet.core.clock import Clock
 from limpet.core.ports import Probe, Runtime
 from limpet.responses.metrics import Metrics
+from limpet.server.callers import caller_of
 from limpet.upstreams.routing import ListedModel, Router
 
 FRESH_SECONDS = 10.0
@@ -41,17 +42,10 @@ def routes(*, health: Health, runtime: str, router: Router, metrics: Metrics, st
 
     async def healthz(request: Request) -> Response:
         probe, age = await health.probe()
-        body = {
-            "status": "ok" if probe.works else "failing",
-            "runtime": {
-                "name": runtime,
-                "works": probe.works,
-                "detail": probe.detail,
-                "remedy": probe.remedy,
-                "notes": list(probe.notes),
-                "probed_seconds_ago": round(age, 3),
-            },
-        }
+        status = "ok" if probe.works else "failing"
+        if not caller_of(request).may("admin"):
+            return JSONResponse({"status": status}, status_code=200 if probe.works else 503)
+        body = {"status": status, "runtime": {"name": runtime, **_found(probe), "probed_seconds_ago": round(age, 3)}}
         return JSONResponse(body, status_code=200 if probe.works else 503)
 
     async def metrics_page(request: Request) -> Response:
@@ -76,6 +70,10 @@ def routes(*, health: Health, runtime: str, router: Router, metrics: Metrics, st
         Route("/v1/models", models),
         Route("/v1/models/{model:path}", model),
     ]
+
+
+def _found(probe: Probe) -> dict[str, object]:
+    return {"works": probe.works, "detail": probe.detail, "remedy": probe.remedy, "notes": list(probe.notes)}
 
 
 def _model(model: ListedModel, created: int) -> dict[str, object]:

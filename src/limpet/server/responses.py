@@ -12,8 +12,8 @@ from starlette.types import ASGIApp
 from limpet.core.errors import LimpetError
 from limpet.responses.request import parse
 from limpet.responses.service import ResponseService
-from limpet.server.auth import TENANT
 from limpet.server.bodies import json_body, truth, whole_number
+from limpet.server.callers import tenant_of
 from limpet.server.errors import response_of
 from limpet.server.sse import EventStream
 
@@ -27,7 +27,7 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
 
     async def create(request: Request) -> ASGIApp:
         asked = parse(await json_body(request))
-        record = await service.create(TENANT, asked)
+        record = await service.create(tenant_of(request), asked)
 
         async def release() -> None:
             await service.release(record.id)
@@ -35,11 +35,13 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
         if asked.is_streamed:
             refusal = await service.refusal(record.id, within=REFUSAL_SECONDS)
             if refusal is None:
-                return EventStream(service.follow(TENANT, record.id), release=release, keep_alive=keep_alive)
+                return EventStream(
+                    service.follow(tenant_of(request), record.id), release=release, keep_alive=keep_alive
+                )
             await release()
             return response_of(refusal)
         try:
-            return JSONResponse(await _while_there(request, lambda: service.whole(TENANT, record.id)))
+            return JSONResponse(await _while_there(request, lambda: service.whole(tenant_of(request), record.id)))
         finally:
             with anyio.CancelScope(shield=True):
                 await release()
@@ -49,14 +51,14 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
         is_streamed = truth(request, "stream")
         after = whole_number(request, "starting_after", default=-1, least=-1, most=2**63 - 1)
         if not is_streamed:
-            return JSONResponse(await service.get(TENANT, response_id))
-        await service.get(TENANT, response_id)
-        events = service.follow(TENANT, response_id, after=after)
+            return JSONResponse(await service.get(tenant_of(request), response_id))
+        await service.get(tenant_of(request), response_id)
+        events = service.follow(tenant_of(request), response_id, after=after)
         return EventStream(events, release=_nothing, keep_alive=keep_alive)
 
     async def delete(request: Request) -> Response:
         response_id = request.path_params["response_id"]
-        await service.delete(TENANT, response_id)
+        await service.delete(tenant_of(request), response_id)
         return JSONResponse({"id": response_id, "object": "response", "deleted": True})
 
     return [

@@ -5,18 +5,24 @@ Each is loaded when it is asked for, so that starting costs what is used.
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from limpet.core.errors import ConfigInvalid
 from limpet.core.ports import Limits, Offer, Runtime, SandboxRef
-from limpet.workspace.opening import DEFAULT_TTL, Opening, open_in
+from limpet.guard.policy import Policy
+from limpet.guard.redact import Redaction
+from limpet.workspace.approvals import Approver
+from limpet.workspace.audit import OnAudit
+from limpet.workspace.capabilities import read_capabilities
+from limpet.workspace.opening import DEFAULT_TTL, Asked, Opening, open_in
 from limpet.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from limpet.config import Config
+    from limpet.store.keys import ApiKeys
     from limpet.store.moving import Progress, Tell
 
 RUNTIMES: Mapping[str, str] = {
@@ -24,6 +30,8 @@ RUNTIMES: Mapping[str, str] = {
     "local": "limpet.runtimes.local.runtime:LocalRuntime",
     "memory": "limpet.runtimes.memory:MemoryRuntime",
 }
+# What a workspace without a shell stands on, whatever runtime it names.
+FILES_ONLY = "limpet.runtimes.filesonly:FilesRuntime"
 # Runtimes that are made with settings of their own, which know where LIMPET_HOME is.
 RUNTIME_SETTINGS: Mapping[str, str] = {"bubblewrap": "limpet.runtimes.bubblewrap.settings:BubblewrapSettings"}
 # Known names whose runtimes are not built yet; to choose one is an error, never a silent substitute.
@@ -82,33 +90,42 @@ async def open_workspace(
     env: Mapping[str, str] | None = None,
     needs: frozenset[Offer] = frozenset(),
     home: Path | None = None,
+    capabilities: Mapping[str, Any] | None = None,
+    policy: Policy | None = None,
+    redaction: Redaction | None = None,
+    audit: OnAudit | None = None,
+    approver: Approver | None = None,
+    session: str = "",
 ) -> AsyncIterator[Workspace]:
     """A workspace to run commands in, for the time of the block.
 
     `runtime` is a name (bubblewrap, local, memory) or a runtime of your own that is open. With lifetime "process" the box ends
     with the block and with this process; with "ttl" it lives on until nobody has used it for `ttl` seconds, and `ref=box.ref`
     enters it again, also from another process. `directory` keeps its files (else they go with it), `home` is where the
-    runtime keeps its own things. Raises ConfigInvalid, RuntimeUnavailable, OfferMissing, BootFailed, SandboxGone.
+    runtime keeps its own things. `capabilities` are seed 01's, such as `{"shell": {"allowedCommands": ["ls"]}, "fs": True}`; None is
+    all of them. The rules are as in `workspace.opening.Asked`: they are this process's, and given again with a `ref`.
+    Raises ConfigInvalid, RuntimeUnavailable, OfferMissing (also for a rule that `enforce="wall"` wants held and this runtime cannot),
+    BootFailed, SandboxGone.
     """
     opening = Opening(
-        lifetime=lifetime,
-        ttl=ttl,
-        ref=ref,
-        directory=directory,
-        image=image,
-        limits=limits or Limits(),
-        env=env or {},
-        needs=needs,
+        lifetime=lifetime, ttl=ttl, ref=ref, directory=directory, image=image,
+        limits=limits or Limits(), env=env or {}, needs=needs,
+    )  # fmt: skip
+    rules = Asked(
+        capabilities=capabilities, policy=policy, redaction=redaction, audit=audit, approver=approver, session=session
     )
-    if not isinstance(runtime, str):
-        async with open_in(runtime, name, opening) as workspace:
-            yield workspace
-        return
-    async with (
-        load_runtime(runtime, home=home) as opened,
-        open_in(opened, name, opening) as workspace,
-    ):
-        yield workspace
+    async with AsyncExitStack() as stack:
+        if isinstance(runtime, str):
+            runtime = await stack.enter_async_context(_runtime_for(runtime, home, capabilities))
+        yield await stack.enter_async_context(open_in(runtime, name, opening, rules=rules))
+
+
+def _runtime_for(name: str, home: Path | None, capabilities: Mapping[str, Any] | None) -> Runtime:
+    """The runtime of that name; where no shell is wanted, one that starts no process and has its files in the same place."""
+    runtime = load_runtime(name, home=home)
+    if read_capabilities(capabilities).shell or Offer.DIRECTORY not in runtime.offers:
+        return runtime
+    return cast(Runtime, load(FILES_ONLY)())
 
 
 async def boot_box(config: "Config", container_id: str) -> str | None:
@@ -127,6 +144,13 @@ async def move_storage(config: "Config", tell: "Tell") -> "Progress":
     Raises HomeUnusable where another move is under way, and StoreError; may be called again after either."""
     done: Progress = await load("limpet.wiring.storage:move_all")(config, tell)
     return done
+
+
+@asynccontextmanager
+async def open_keys(config: "Config") -> "AsyncIterator[ApiKeys]":
+    """The keys of a gateway of these settings, which may serve meanwhile. Raises HomeUnusable, DatabaseUnusable."""
+    async with load("limpet.wiring.keys:opened")(config) as keys:
+        yield keys
 
 
 class Announce(Protocol):

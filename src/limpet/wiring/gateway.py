@@ -69,6 +69,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         home=config.home,
         host=config.server.host,
         port=config.server.port,
+        auth=config.auth.mode,
         database=DatabaseSettings(url=config.database.url or ""),
         storage=storage_of(config),
         containers=ContainerSettings(

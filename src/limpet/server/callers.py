@@ -1,0 +1,71 @@
+"""Who asks: whose data a request may see, and what it may do. The door says it; the routes read it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import HTTPConnection
+
+from limpet.core.errors import Forbidden
+from limpet.store.keys import SCOPES, Scope
+
+_CALLER = "limpet.caller"
+_SCOPES: Mapping[str, Scope] = {
+    "/v1/responses": "responses",
+    "/v1/containers": "containers",
+    "/v1/files": "files",
+    "/v1/skills": "skills",
+    "/metrics": "admin",
+}
+# What says nothing about anybody, for load balancers and supervisors.
+OPEN = frozenset({"/livez", "/healthz"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Everything that a request does it does for `tenant`. `key_id` is None where no keys are asked for."""
+
+    tenant: str
+    scopes: frozenset[Scope]
+    key_id: str | None = None
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.scopes
+
+
+# Where `auth.mode` is none there is one tenant, and whoever comes from this machine is the operator.
+ANYBODY = Caller(tenant="default", scopes=frozenset(SCOPES))
+# Who shows no key: only what is OPEN.
+STRANGER = Caller(tenant="", scopes=frozenset())
+
+
+def admit(scope: Any, caller: Caller) -> None:
+    """Write down in the ASGI scope who asks."""
+    scope[_CALLER] = caller
+
+
+def caller_of(request: HTTPConnection) -> Caller:
+    """Who asks; the door has let him in."""
+    caller: Caller = request.scope[_CALLER]
+    return caller
+
+
+def tenant_of(request: HTTPConnection) -> str:
+    """Whose data it is that this request may see."""
+    return caller_of(request).tenant
+
+
+def needed(path: str) -> Scope | None:
+    """The scope that a path asks for; None where any key will do."""
+    return next((scope for root, scope in _SCOPES.items() if path == root or path.startswith(f"{root}/")), None)
+
+
+def refused(caller: Caller, path: str) -> Forbidden | None:
+    """Why this caller may not go there."""
+    scope = needed(path)
+    if scope is None or caller.may(scope):
+        return None
+    return Forbidden(
+        f"This key does not have the scope {scope!r}. Ask the operator for one that has: limpet keys create NAME --scope {scope}",
+        code="insufficient_scope",
+    )
