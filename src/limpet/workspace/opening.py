@@ -6,16 +6,27 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 
-from limpet.core.errors import BootFailed
+from limpet.core.clock import Clock, SystemClock
+from limpet.core.errors import BootFailed, OfferMissing
+from limpet.core.ids import new_id
 from limpet.core.ports import Lifetime, Limits, Offer, Runtime, Sandbox, SandboxRef, SandboxSpec, TimeToLive, WhileOwned
+from limpet.guard.policy import Policy
+from limpet.guard.redact import Redaction
+from limpet.workspace.approvals import Approvals, Approver
+from limpet.workspace.audit import Audit, OnAudit
+from limpet.workspace.capabilities import Capabilities, read_capabilities
+from limpet.workspace.places import Places, find_places
+from limpet.workspace.rules import Rules
+from limpet.workspace.surroundings import Surroundings
 from limpet.workspace.workspace import Workspace
 
 DEFAULT_TTL = 1200.0
 CLOSING = 15.0  # seconds for ending a box when the block is left
+SESSION = "session"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,48}")
 
 
@@ -39,22 +50,89 @@ class Opening:
     needs: frozenset[Offer] = frozenset()
 
 
-@asynccontextmanager
-async def open_in(runtime: Runtime, name: str = "box", opening: Opening | None = None) -> AsyncIterator[Workspace]:
-    """A workspace in a sandbox of this (opened) runtime. `name` is for people: each box adds its own ending to it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The rules that a workspace is opened with.
 
-    Raises OfferMissing, BootFailed, RuntimeUnavailable, and SandboxGone where `ref` names a box that has ended.
+    Without `policy` nothing is judged; without `redaction` output comes as it is (records and tools are always screened). `audit` gets
+    every record, beside the log. `approver` is asked where the policy wants that; None is nobody, and then it is denied. `session`
+    says whose commands these are; "" makes a new one.
     """
-    opening = opening or Opening()
-    if opening.ref is not None:
-        sandbox = await runtime.attach(opening.ref)
-    else:
-        sandbox = await runtime.create(_spec(name, opening))
+
+    capabilities: Mapping[str, Any] | None = None
+    policy: Policy | None = None
+    redaction: Redaction | None = None
+    audit: OnAudit | None = None
+    approver: Approver | None = None
+    session: str = ""
+    clock: Clock = field(default_factory=SystemClock)
+
+
+@asynccontextmanager
+async def open_in(
+    runtime: Runtime, name: str = "box", opening: Opening | None = None, *, rules: Asked | None = None
+) -> AsyncIterator[Workspace]:
+    """A workspace in a sandbox of this (opened) runtime. `name` is for people and tools: each box adds its own ending to it.
+
+    Raises OfferMissing for what the runtime does not have, ConfigInvalid, BootFailed, RuntimeUnavailable, and SandboxGone where
+    `ref` names a box that has ended.
+    """
+    opening, rules = opening or Opening(), rules or Asked()
+    capabilities = read_capabilities(rules.capabilities)
+    policy = capabilities.narrow(rules.policy)
+    refuse_unheld(policy, runtime)
+    sandbox = await _enter(runtime, name, opening)
     try:
-        yield Workspace(sandbox)
+        places = await find_places(sandbox, runtime.offers) if capabilities.shell else Places()
+        async with Surroundings(sandbox, places) as surroundings:
+            made = _rules(name, rules, capabilities, surroundings)
+            yield Workspace(sandbox, rules=made.with_more(policy=policy, redaction=rules.redaction), clock=rules.clock)
     finally:
         with anyio.move_on_after(CLOSING, shield=True):
             await _close(sandbox, opening)
+
+
+def refuse_unheld(policy: Policy | None, runtime: Runtime) -> None:
+    """OfferMissing that names the rule, where a policy wants walls and the runtime can only advise."""
+    if policy is None or policy.enforce != "wall":
+        return
+    for rule, wall in asked_walls(policy).items():
+        if wall is None or wall not in runtime.offers:
+            raise OfferMissing(runtime.name, f"a wall for the rule {rule}", [offer.value for offer in runtime.offers])
+
+
+def asked_walls(policy: Policy) -> dict[str, Offer | None]:
+    """The rules of a policy that walls are wanted for, each with the offer that holds it; None where nothing can."""
+    walls: dict[str, tuple[bool, Offer | None]] = {
+        "allowed_commands": (policy.allowed_commands is not None, Offer.WALL_ALLOWED_COMMANDS),
+        "blocked_commands": (bool(policy.blocked_commands), Offer.WALL_BLOCKED_COMMANDS),
+        "readonly": (policy.readonly, Offer.WALL_READONLY),
+        "allowed_paths": (policy.allowed_paths is not None, Offer.WALL_ALLOWED_PATHS),
+        "confirm_destructive": (policy.confirm_destructive, None),
+    }
+    return {rule: offer for rule, (is_asked, offer) in walls.items() if is_asked}
+
+
+async def _enter(runtime: Runtime, name: str, opening: Opening) -> Sandbox:
+    if opening.ref is None:
+        return await runtime.create(_spec(name, opening))
+    for offer in opening.needs | {Offer.ATTACH}:
+        if offer not in runtime.offers:
+            raise OfferMissing(runtime.name, offer.value, [one.value for one in runtime.offers])
+    return await runtime.attach(opening.ref)
+
+
+def _rules(name: str, asked: Asked, capabilities: Capabilities, surroundings: Surroundings) -> Rules:
+    return Rules(
+        name=name,
+        session=asked.session or new_id(SESSION),
+        clock=asked.clock,
+        surroundings=surroundings,
+        roots=surroundings.places.roots,
+        approvals=Approvals(asked.approver, clock=asked.clock),
+        audit=Audit(asked.audit),
+        capabilities=capabilities,
+    )
 
 
 async def _close(sandbox: Sandbox, opening: Opening) -> None:

@@ -5,16 +5,26 @@ Knows no runtime by name and keeps no state of its own between commands; files a
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import anyio
 
 from limpet.core.clock import Clock, SystemClock
-from limpet.core.command import Aborted, Argv, Command, Outcome, Script, Terminal
-from limpet.core.errors import BadCommand, SandboxClosed, SandboxGone
+from limpet.core.command import Aborted, Argv, Command, Lost, Outcome, Script, Terminal
+from limpet.core.errors import BadCommand, ConfigInvalid, SandboxClosed, SandboxGone
 from limpet.core.ids import new_id
-from limpet.core.ports import Files, Process, Sandbox, SandboxRef
-from limpet.workspace.follow import Delivery, OnOutput, follow
+from limpet.core.ports import Process, Sandbox, SandboxRef
+from limpet.guard.policy import Policy
+from limpet.guard.redact import Redaction, Redactor
+from limpet.workspace.audit import Call
+from limpet.workspace.files import WorkspaceFiles
+from limpet.workspace.follow import Delivery, OnOutput, follow, unless_aborted
+from limpet.workspace.places import Places
 from limpet.workspace.result import RunResult
+from limpet.workspace.rules import Rules, sentence_of
+from limpet.workspace.screened import ScreenedProcess
 
 EXEC = "exec"
 LETTING_GO = 5.0  # seconds that killing a command may hold up a caller who was cancelled
@@ -23,11 +33,13 @@ What = str | Script | Argv | Sequence[str]
 
 
 class Workspace:
-    """One sandbox, as a caller uses it."""
+    """One sandbox, as a caller uses it, behind its rules. Without rules nothing is judged, screened or put on record."""
 
-    def __init__(self, sandbox: Sandbox, *, clock: Clock | None = None) -> None:
+    def __init__(self, sandbox: Sandbox, *, rules: Rules | None = None, clock: Clock | None = None) -> None:
         self._sandbox = sandbox
+        self._rules = rules
         self._clock = clock or SystemClock()
+        self._changing = anyio.Lock()
 
     @property
     def ref(self) -> SandboxRef:
@@ -39,8 +51,87 @@ class Workspace:
         return self._sandbox.boot_id
 
     @property
-    def files(self) -> Files:
-        return self._sandbox.files
+    def files(self) -> WorkspaceFiles:
+        """Its files, as its rules let them be used."""
+        confines = () if self._rules is None else self._rules.confines
+        return WorkspaceFiles(self._sandbox, confines=confines, changing=self._changing)
+
+    @property
+    def rules(self) -> Rules:
+        """What stands before and behind its commands. Raises ConfigInvalid where it was made without any (`open_workspace` gives some)."""
+        if self._rules is None:
+            raise ConfigInvalid("workspace", "rules", "it was made without rules; open it with open_workspace.")
+        return self._rules
+
+    @property
+    def name(self) -> str:
+        return self.rules.name
+
+    @property
+    def session(self) -> str:
+        """Whose commands these are: approvals, tasks and records are bound to it."""
+        return self.rules.session
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The directories that are its own, as its commands know them; the first is where they begin."""
+        return self.rules.roots
+
+    @property
+    def directory(self) -> str:
+        """Where a command runs that names no directory."""
+        return self.places.data
+
+    @property
+    def places(self) -> Places:
+        """The box's own directories as its commands know them: another name for `files`' only where a runtime has no walls."""
+        return self.rules.surroundings.places
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        return tuple(one.policy for one in self.rules.ruled)
+
+    @property
+    def redactor(self) -> Redactor:
+        """What screens its output and records; of the default rules where no redaction was asked for."""
+        return self.rules.redactor
+
+    @property
+    def screens(self) -> bool:
+        """Whether output of commands is screened. If not, `run` gives bytes as they are."""
+        return self.rules.screening is not None
+
+    @property
+    def has_shell(self) -> bool:
+        return self.rules.capabilities.shell
+
+    @property
+    def has_files(self) -> bool:
+        return self.rules.capabilities.files
+
+    @property
+    def max_duration(self) -> float | None:
+        """The default and the ceiling of every command, in seconds."""
+        return self.rules.max_duration
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    def guarded(
+        self,
+        *,
+        policy: Policy | None = None,
+        redaction: Redaction | None = None,
+        roots: Sequence[str] | None = None,
+        session: str | None = None,
+    ) -> "Workspace":
+        """The same box behind further rules, which add up: a command must pass these and those of this workspace, and what either
+        screens is screened. `roots` are the directories that count as the view's own, for its policy."""
+        rules = self.rules.with_more(policy=policy, redaction=redaction, roots=roots, session=session)
+        view = Workspace(self._sandbox, rules=rules, clock=self._clock)
+        view._changing = self._changing
+        return view
 
     async def run(
         self,
@@ -54,23 +145,21 @@ class Workspace:
         on_stderr: OnOutput | None = None,
         abort: anyio.Event | None = None,
         keep_output: bool = True,
+        call: Call | None = None,
     ) -> RunResult:
         """Run to its end a script (text) or a program with arguments (a sequence); returns its output and how it ended.
 
         A failing command is a result, as are one that ran out of `timeout` seconds, one that `abort` stopped and one whose
         sandbox died. `on_stdout` and `on_stderr` are awaited chunk by chunk, never two at once, and slow the command down; what
-        they raise is collected in the result. Cancelling the caller kills the command and all its descendants. Raises
-        CommandRefused (nothing ran), OfferMissing, SandboxGone, SandboxClosed. Source: seed 01.
+        they raise is collected in the result. Cancelling the caller kills the command and all its descendants. `call` says who
+        asks, for the record. Raises CommandRefused (nothing ran; CommandDenied where the policy says so), OfferMissing,
+        SandboxGone, SandboxClosed. Source: seed 01.
         """
         command = Command(what=as_program(what), cwd=cwd, env=dict(env or {}), stdin=stdin, timeout=timeout)
         delivery = Delivery({"stdout": on_stdout, "stderr": on_stderr}, keep_output=keep_output)
-        if abort is not None and abort.is_set():
-            return delivery.result(Aborted(), duration=0.0)
-        # Judged here: below this line it runs.
-        begun = self._clock.monotonic()
-        outcome, notes = await self._run_to_end(command, delivery, abort)
-        # Audited here: all that there is to say about it is known.
-        return delivery.result(outcome, duration=self._clock.monotonic() - begun, notes=notes)
+        if self._rules is None:
+            return await self._run(command, delivery, abort)
+        return await self._run_by_rules(self._rules, command, delivery, abort, _named(call, "run"))
 
     async def spawn(
         self,
@@ -80,10 +169,11 @@ class Workspace:
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
         pty: bool | Terminal = False,
+        call: Call | None = None,
     ) -> Process:
         """Start a command and return at once; its standard input stays open until `close_stdin`.
 
-        The process goes on whatever becomes of the caller, until it ends, is aborted, or its sandbox ends.
+        The process goes on whatever becomes of the caller, until it ends, is aborted, or its sandbox ends. Raises as `run` does.
         """
         command = Command(
             what=as_program(what),
@@ -93,19 +183,87 @@ class Workspace:
             timeout=timeout,
             terminal=Terminal() if pty is True else pty or None,
         )
-        return await self.start(command, new_id(EXEC))
+        return await self.start(command, new_id(EXEC), call=_named(call, "spawn"))
 
-    async def start(self, command: Command, exec_id: str) -> Process:
+    async def start(self, command: Command, exec_id: str, *, call: Call | None = None) -> Process:
         """Start a command under an id of the caller's, or find it: an id that is known gives the same process.
 
         For callers who keep records of what they started; `run` and `spawn` make their own ids.
         """
-        # Judged here, as in `run`.
-        return await self._sandbox.start(command, exec_id)
+        rules = self._rules
+        if rules is None:
+            return await self._sandbox.start(command, exec_id)
+        call = _named(call, "start")
+        command = replace(command, timeout=rules.bounded(command.timeout))
+        verdict = await rules.admit(command, call)
+        try:
+            process = await self._sandbox.start(command, exec_id)
+        except BaseException as error:
+            await rules.record(call, command, verdict=verdict, error=sentence_of(error))
+            raise
+        await rules.record(call, command, verdict=verdict)
+        return self._screened(process, command)
 
     async def find(self, exec_id: str) -> Process | None:
         """The process of that id, running or ended and not yet forgotten."""
-        return await self._sandbox.find(exec_id)
+        process = await self._sandbox.find(exec_id)
+        return None if process is None else self._screened(process, None)
+
+    async def judge(self, command: Command, *, call: Call | None = None) -> None:
+        """Ask the rules whether a command may run, and run nothing. Raises CommandDenied as `run` would, and asks for approval where it
+        would; a denial is on record then."""
+        if self._rules is not None:
+            await self._rules.admit(command, _named(call, "judge"))
+
+    async def audit(self, action: str, **facts: Any) -> None:
+        """Put on record what a tool did that ran no command. `facts` are fields of `AuditRecord`; all of them are redacted here."""
+        call = Call(
+            action=action,
+            description=facts.pop("description", ""),
+            call_id=facts.pop("call_id", None),
+            task_id=facts.pop("task_id", None),
+        )
+        await self.rules.record(call, **{"command": "", **facts})
+
+    def _screened(self, process: Process, command: Command | None) -> Process:
+        if self._rules is None or self._rules.screening is None:
+            return process
+        return ScreenedProcess(process, self._rules.screen_of(command))
+
+    async def _run_by_rules(
+        self, rules: Rules, command: Command, delivery: Delivery, abort: anyio.Event | None, call: Call
+    ) -> RunResult:
+        command = replace(command, timeout=rules.bounded(command.timeout))
+        if abort is None or not abort.is_set():
+            verdict = await unless_aborted(abort, partial(rules.admit, command, call))
+        else:
+            verdict = None
+        if verdict is None:
+            await rules.record(call, command, exit_code=-1, error="It was aborted before it started.")
+            return delivery.result(Aborted(), duration=0.0)
+        try:
+            result = await self._run(command, delivery, abort)
+        except BaseException as error:
+            await rules.record(call, command, verdict=verdict, error=sentence_of(error))
+            raise
+        await rules.record(
+            call,
+            command,
+            verdict=verdict,
+            exit_code=result.exit_code,
+            error=result.outcome.reason if isinstance(result.outcome, Lost) else None,
+            duration=result.duration,
+            stdout_bytes=result.kept["stdout"].size,
+            stderr_bytes=result.kept["stderr"].size,
+        )
+        return result
+
+    async def _run(self, command: Command, delivery: Delivery, abort: anyio.Event | None) -> RunResult:
+        if abort is not None and abort.is_set():
+            return delivery.result(Aborted(), duration=0.0)
+        begun = self._clock.monotonic()
+        outcome, notes = await self._run_to_end(command, delivery, abort)
+        return delivery.result(outcome, duration=self._clock.monotonic() - begun, notes=notes)
 
     async def _run_to_end(
         self, command: Command, delivery: Delivery, abort: anyio.Event | None
@@ -114,7 +272,7 @@ class Workspace:
         process: Process | None = None
         try:
             process = await self._sandbox.start(command, exec_id)
-            outcome = await follow(process, delivery, abort)
+            outcome = await follow(self._screened(process, command), delivery, abort)
             return outcome, process.notes()
         finally:
             # However this ends nothing of the command is left, also when the caller was cancelled while it started.
@@ -136,3 +294,10 @@ def as_program(what: What) -> Script | Argv:
             return Argv(tuple(what))
         case _:
             raise BadCommand("There is nothing to run: the list is empty. Give a program, then its arguments.")
+
+
+def _named(call: Call | None, action: str) -> Call:
+    """The call with the workspace's own word for it, where it has none."""
+    if call is None:
+        return Call(action=action)
+    return call if call.action else replace(call, action=action)

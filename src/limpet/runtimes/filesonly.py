@@ -1,0 +1,121 @@
+"""Sandboxes that have files and run nothing: what a workspace without a shell stands on. Starts no process, not even of its own.
+
+The files lie in a directory of this host, as `core.ports.SandboxSpec.directory` says, or in a temporary one that goes with the sandbox.
+"""
+
+import secrets
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from anyio import to_thread
+
+from limpet.core.command import Command
+from limpet.core.errors import BadCommand, OfferMissing, SandboxClosed, SandboxGone
+from limpet.core.ports import Files, Held, Offer, Probe, Process, SandboxRef, SandboxSpec
+from limpet.runtimes.beneath import remove_tree
+from limpet.runtimes.hostfiles import HostFiles
+from limpet.runtimes.refusals import refuse_impossible_spec
+
+NAME = "files"
+OFFERS = frozenset({Offer.DIRECTORY, Offer.ISOLATION})
+_ROOTS = {"/mnt/data": "data", "/home/agent": "home"}
+
+
+class FilesSandbox:
+    """core.ports.Sandbox without commands. `temporary` goes with it."""
+
+    def __init__(self, ref: SandboxRef, roots: Mapping[str, Path], temporary: Path | None) -> None:
+        self._ref = ref
+        self._files: HostFiles | None = HostFiles(roots)
+        self._temporary = temporary
+
+    @property
+    def ref(self) -> SandboxRef:
+        return self._ref
+
+    @property
+    def boot_id(self) -> str:
+        return self._ref.boot_id
+
+    @property
+    def files(self) -> Files:
+        if self._files is None:
+            raise SandboxClosed
+        return self._files
+
+    async def start(self, command: Command, exec_id: str) -> Process:
+        raise BadCommand("This sandbox has files and runs nothing. Open a workspace with a shell to run commands.")
+
+    async def find(self, exec_id: str) -> Process | None:
+        return None
+
+    async def touch(self) -> None:
+        if self._files is None:
+            raise SandboxClosed
+
+    async def snapshot(self) -> bytes:
+        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
+
+    async def restore(self, snapshot: bytes) -> None:
+        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
+
+    async def release(self) -> None:
+        await self.destroy()  # nobody finds it again
+
+    async def destroy(self) -> None:
+        self._files = None
+        temporary, self._temporary = self._temporary, None
+        if temporary is not None:
+            await to_thread.run_sync(remove_tree, temporary)
+
+
+class FilesRuntime:
+    """core.ports.Runtime. Its sandboxes are gone when it closes; a directory that was named stays."""
+
+    def __init__(self) -> None:
+        self._made: list[FilesSandbox] = []
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    @property
+    def offers(self) -> frozenset[Offer]:
+        return OFFERS
+
+    @property
+    def held(self) -> Held:
+        return Held()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for sandbox in self._made:
+            await sandbox.destroy()
+
+    async def probe(self) -> Probe:
+        return Probe(works=True, detail="Files in a directory of this host, and nothing runs.")
+
+    async def create(self, spec: SandboxSpec) -> FilesSandbox:
+        refuse_impossible_spec(spec, OFFERS, NAME)
+        temporary = None
+        if spec.directory is None:
+            temporary = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="limpet-files-")))
+        base = spec.directory or temporary
+        assert base is not None
+        roots = {path: base / name for path, name in _ROOTS.items()}
+        for root in roots.values():
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ref = SandboxRef(runtime=NAME, name=spec.name, boot_id=secrets.token_hex(8))
+        sandbox = FilesSandbox(ref, roots, temporary)
+        self._made.append(sandbox)
+        return sandbox
+
+    async def attach(self, ref: SandboxRef) -> FilesSandbox:
+        raise SandboxGone("it had files and nothing that could live on.")
+
+    async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
+        return []

@@ -1,0 +1,253 @@
+"""What stands before and behind every command of a workspace: judging, asking, screening, recording. Runs nothing itself."""
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import anyio
+
+from limpet.core.clock import Clock
+from limpet.core.command import Argv, Command, Script
+from limpet.core.errors import CommandDenied, LimpetError
+from limpet.guard.environment import NON_INTERACTIVE, judge_environment, secrets_in
+from limpet.guard.policy import Policy
+from limpet.guard.redact import Redaction, Redactor
+from limpet.guard.screen import Screen
+from limpet.guard.verdict import Denied, NeedsApproval, Verdict
+from limpet.workspace.approvals import ApprovalRequest, Approvals, Approved, Refused, request_id
+from limpet.workspace.audit import Audit, AuditRecord, Call, Judgement, timestamp
+from limpet.workspace.capabilities import Capabilities
+from limpet.workspace.confines import Confines
+from limpet.workspace.surroundings import Surroundings
+from limpet.workspace.undecided import Judge
+
+DEFAULT = Redaction()
+RECORDING = 5.0  # seconds that a record may hold up a caller who was cancelled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruled:
+    """One policy as it is asked: its judge, and what it says of files."""
+
+    policy: Policy
+    judge: Judge
+    confines: Confines
+
+    async def verdict(self, command: Command) -> Verdict:
+        """What the policy says. That a program shall not ask, page or colour is nothing to judge, whoever says it."""
+        env = {name: value for name, value in command.env.items() if NON_INTERACTIVE.get(name) != value}
+        said = judge_environment(env, allowed=self.policy.environment)
+        return said if isinstance(said, Denied) else await self.judge.judge(command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """All rules of a workspace, or of a view of one: every one of `ruled` must let a command pass.
+
+    `screening` is of `redaction`, and screens output; None leaves output as it is. Records and refusals are screened in any case.
+    `roots` are the directories that count as the workspace's own.
+    """
+
+    name: str
+    session: str
+    clock: Clock
+    surroundings: Surroundings
+    roots: tuple[str, ...]
+    approvals: Approvals
+    audit: Audit
+    capabilities: Capabilities
+    ruled: tuple[Ruled, ...] = ()
+    redaction: Redaction = DEFAULT
+    screening: Redactor | None = None
+
+    def with_more(
+        self,
+        *,
+        policy: Policy | None = None,
+        redaction: Redaction | None = None,
+        roots: Sequence[str] | None = None,
+        session: str | None = None,
+    ) -> "Rules":
+        """These and more: what is added binds beside what is here."""
+        rules = replace(self, roots=self.roots if roots is None else tuple(roots), session=session or self.session)
+        if policy is not None:
+            ruled = Ruled(
+                policy=policy,
+                judge=self.surroundings.judge(policy, rules.roots),
+                confines=confines_of(policy, rules.roots),
+            )
+            rules = replace(rules, ruled=(*rules.ruled, ruled))
+        if redaction is not None:
+            both = redaction if self.screening is None else together(self.redaction, redaction)
+            rules = replace(rules, redaction=both, screening=Redactor(both))
+        return rules
+
+    @property
+    def redactor(self) -> Redactor:
+        """What records are screened with, and output where it is."""
+        return self.screening or default_redactor()
+
+    @property
+    def confines(self) -> tuple[Confines, ...]:
+        """The rules on files."""
+        closed = () if self.capabilities.files else (Confines(closed=True),)
+        return (*closed, *(one.confines for one in self.ruled))
+
+    def screen_of(self, command: Command | None) -> Callable[[], Screen]:
+        """Makes the screens for a command's output: what its own variables hold that look like secrets is hidden too."""
+        own = secrets_in(command.env) if command else {}
+        if not own:
+            return self.redactor.screen
+        return Redactor(together(self.redaction, Redaction(secrets=own))).screen
+
+    @property
+    def max_duration(self) -> float | None:
+        """The default and the ceiling of every command, in seconds."""
+        return min((one.policy.max_duration for one in self.ruled if one.policy.max_duration is not None), default=None)
+
+    def bounded(self, timeout: float | None) -> float | None:
+        """The time that a command gets which asked for this one."""
+        longest = self.max_duration
+        if longest is None:
+            return timeout
+        return longest if timeout is None else min(longest, timeout)
+
+    async def admit(self, command: Command, call: Call) -> Judgement:
+        """Let it pass, after asking where a rule wants that. Raises CommandDenied, which is on record then."""
+        judged = replace(command, what=_judged(command, call))
+        refusal: Denied | None = None
+        verdict: Judgement = "allowed"
+        if not self.capabilities.shell:
+            refusal = _no_shell(self.name)
+        elif self.ruled:
+            await self.surroundings.ready()
+            said = [await one.verdict(judged) for one in self.ruled]
+            refusal = next((one for one in said if isinstance(one, Denied)), None)
+            questions = {one.digest: one for one in said if isinstance(one, NeedsApproval)}
+            if refusal is None and questions:
+                verdict = "approved"
+                refusal = await self._ask(judged, call, list(questions.values()))
+        if refusal is None:
+            return verdict
+        denied = CommandDenied(*(self.redactor.text(part) for part in (refusal.rule, refusal.reason, refusal.remedy)))
+        await self.record(call, judged, verdict="denied", rule=refusal.rule, error=denied.message)
+        raise denied
+
+    async def _ask(self, command: Command, call: Call, questions: Sequence[NeedsApproval]) -> Denied | None:
+        for question in questions:
+            request = ApprovalRequest(
+                id=request_id(),
+                workspace=self.name,
+                session=self.session,
+                command=self.redactor.text(text_of(command.what)),
+                cwd=command.cwd,
+                description=self.redactor.text(call.description),
+                rule=question.rule,
+                reason=self.redactor.text(question.reason),
+                digest=question.digest,
+                asked_at=self.clock.now(),
+                expires_at=self.approvals.expires_at(),
+            )
+            try:
+                answer = await self.approvals.ask(request)
+            except Exception as error:  # noqa: BLE001 - the approver is the caller's own code: no answer is no
+                answer = Refused(f"Asking for approval failed: {type(error).__name__}: {error}")
+            match answer:
+                case Refused(reason):
+                    return _not_approved(question, reason)
+                case Approved():
+                    pass
+        return None
+
+    async def record(self, call: Call, command: Command | None = None, /, **facts: Any) -> None:
+        """Put on record what came of a call. `facts` are fields of AuditRecord. Bounded where the caller was cancelled."""
+        if not self.audit.is_heard:
+            return
+        if command is not None:
+            facts = {"command": text_of(_judged(command, call)), "cwd": command.cwd, **facts}
+        told: dict[str, Any] = self.redactor.value(facts)
+        record = AuditRecord(
+            timestamp=timestamp(self.clock.now()),
+            workspace=self.name,
+            session=self.session,
+            action=call.action,
+            description=self.redactor.text(call.description),
+            call_id=call.call_id,
+            task_id=call.task_id,
+            **told,
+        )
+        with anyio.CancelScope(shield=True), anyio.move_on_after(RECORDING):
+            await self.audit.tell(record)
+
+
+@cache
+def default_redactor() -> Redactor:
+    """One for everybody who asked for none, since compiling it takes milliseconds."""
+    return Redactor(DEFAULT)
+
+
+def confines_of(policy: Policy, roots: tuple[str, ...]) -> Confines:
+    """What a policy says of the workspace's own operations on files."""
+    allowed = None if policy.allowed_paths is None else tuple(dict.fromkeys((*roots, *policy.allowed_paths)))
+    return Confines(roots=allowed, readonly=policy.readonly, credentials_too=policy.credential_paths_too)
+
+
+def together(one: Redaction, other: Redaction) -> Redaction:
+    """A redaction that hides what either does."""
+    return Redaction(
+        secrets={**one.secrets, **other.secrets},
+        patterns=_patterns(one.patterns, other.patterns),
+        families=one.families or other.families,
+        names=one.names and other.names,
+    )
+
+
+def _patterns(
+    one: Mapping[str, str] | Sequence[str], other: Mapping[str, str] | Sequence[str]
+) -> Mapping[str, str] | Sequence[str]:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return {**one, **other}
+    return [*_expressions(one), *_expressions(other)]
+
+
+def _expressions(patterns: Mapping[str, str] | Sequence[str]) -> Iterable[str]:
+    return patterns.values() if isinstance(patterns, Mapping) else patterns
+
+
+def text_of(what: Script | Argv) -> str:
+    """A command as people read it: a script as it is, a program with its arguments quoted where a shell would need it."""
+    return what.text if isinstance(what, Script) else shlex.join(what.args)
+
+
+def sentence_of(error: BaseException) -> str:
+    """Why a call had no result, for its record."""
+    if isinstance(error, LimpetError):
+        return error.message
+    if isinstance(error, anyio.get_cancelled_exc_class()):
+        return "The caller was cancelled; the command was killed."
+    return f"{type(error).__name__}: {error}"
+
+
+def _judged(command: Command, call: Call) -> Script | Argv:
+    """The command as its author wrote it."""
+    if call.judged is None:
+        return command.what
+    return Script(call.judged) if isinstance(call.judged, str) else call.judged
+
+
+def _no_shell(name: str) -> Denied:
+    return Denied(
+        rule="capabilities",
+        reason=f"The workspace {name} has no shell: it starts no process at all.",
+        remedy='Work with its files, or open it with capabilities={"shell": True}.',
+    )
+
+
+def _not_approved(question: NeedsApproval, reason: str) -> Denied:
+    return Denied(
+        rule=question.rule,
+        reason=f"{question.reason} It was not approved.",
+        remedy=reason or "Find another way, or ask the person who works with you.",
+    )

@@ -1,0 +1,43 @@
+"""What judging needs of the box it judges for: a parser of commands, where the box's directories are, where paths lead."""
+
+from collections.abc import Sequence
+from typing import Self
+
+from limpet.core.ports import Sandbox
+from limpet.guard.policy import Policy
+from limpet.guard.syntax import Parser
+from limpet.workspace.places import Places, Resolver
+from limpet.workspace.undecided import Judge
+
+
+class Surroundings:
+    """Of one box. `async with` holds the parser, which is started when the first command is to be judged."""
+
+    def __init__(self, sandbox: Sandbox, places: Places) -> None:
+        self._sandbox = sandbox
+        self.places = places
+        self._parser = Parser()
+        self._is_open = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._is_open:
+            await self._parser.__aexit__(None, None, None)
+
+    async def ready(self) -> None:
+        """Returns once commands can be read."""
+        if not self._is_open:
+            self._is_open = True
+            await self._parser.__aenter__()
+
+    def judge(self, policy: Policy, roots: Sequence[str]) -> Judge:
+        """Who decides by this policy; `roots` are the directories that commands may use in any case."""
+        return Judge(
+            policy,
+            parser=self._parser,
+            roots=tuple(roots),
+            home=self.places.home,
+            resolve=Resolver(self._sandbox, self.places),
+        )
