@@ -110,7 +110,7 @@ async def test_no_command_can_make_the_kernel_choose_the_agent_when_memory_runs_
     runtime: BubblewrapRuntime,
 ) -> None:
     """Many small processes, each as unlikely to be chosen as it can make itself."""
-    small = "echo 0 > /proc/self/oom_score_adj; x=$(head -c 3000000 /dev/zero | tr '\\0' x); sleep 30"
+    small = "echo 0 > /proc/self/oom_score_adj; printf -v x %4000000s x; sleep 30"
     async with box_of(runtime, limits=Limits(memory=64 << 20)) as box:
         lowered = await run(
             box, "echo 0 > /proc/self/oom_score_adj || cat /proc/self/oom_score_adj /proc/1/oom_score_adj"

@@ -146,14 +146,18 @@ class Agent:
         launch.make_first_to_go(process.pid)
 
     def _reap(self) -> None:
-        """Wait for everything that has died: commands' shells, and what they left to process 1."""
+        """Wait for everything that has died or was stopped: commands' shells, and what they left to process 1."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
+            if os.WIFSTOPPED(status):
+                self._requests.was_stopped(pid)
+                continue
+            self._requests.has_died(pid, status)
             process = self._by_pid.pop(pid, None)
             if process is not None:
                 process.close_input()

@@ -114,17 +114,21 @@ class Bounds:
         before it, and so on."""
         killed = 0
         for turn in range(_TURNS):
-            if not self.is_short_of_processes() or not (found := tree.survivors(spared)):
+            if not self.is_short_of_processes() or not tree.left_behind(spared):
                 break
-            newest = max(map(int, found.values()))
             # In the last turn all of them: something may be replacing what was killed.
-            since = max((at for at in self._begun if at <= newest), default=0) if turn < _TURNS - 1 else 0
-            killed += self._kill_survivors(spared, since)
+            killed += self.end_newest_survivors(spared, every=turn == _TURNS - 1)
         if killed:
             self._unsaid.append(
                 f"the box's process limit of {self._sizes['processes']} was reached: {killed} processes that earlier"
                 " commands had left running were killed."
             )
+
+    def end_newest_survivors(self, spared: set[int], *, every: bool = False) -> int:
+        """Kill what the newest command left running of all that left something, or everything. Returns how many processes."""
+        newest = max(map(int, tree.survivors(spared).values()), default=0)
+        since = 0 if every else max((at for at in self._begun if at <= newest), default=0)
+        return self._kill_survivors(spared, since)
 
     def _kill_survivors(self, spared: set[int], since: int) -> int:
         doomed = tree.kill_all(lambda: {pid: at for pid, at in tree.survivors(spared).items() if int(at) >= since})

@@ -168,6 +168,11 @@ class Process:
     def runs(self) -> bool:
         return self.outcome is None
 
+    @property
+    def is_doomed(self) -> bool:
+        """Whether it was killed from here."""
+        return bool(self._doomed)
+
     def shell_ended(self, status: int) -> None:
         self._status = status
         self.deadline = None

@@ -7,9 +7,10 @@ import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
 from limpet.runtimes.bubblewrap.inside import launch, wire
-from limpet.runtimes.bubblewrap.inside.bounds import Bounds
+from limpet.runtimes.bubblewrap.inside.bounds import KILLED_BY, Bounds
 from limpet.runtimes.bubblewrap.inside.connection import Connection, Reader
 from limpet.runtimes.bubblewrap.inside.process import ABORTED, Process
+from limpet.runtimes.bubblewrap.inside.siege import Siege, resume
 from limpet.runtimes.bubblewrap.inside.spool import Spool
 from limpet.runtimes.bubblewrap.inside.waiting import SHELL, Stock
 
@@ -27,6 +28,7 @@ class Requests:
         self.stock = Stock(self._env, self._limits, WORKING_DIRECTORY, release)
         self._spool = spool
         self._bounds = bounds
+        self._siege = Siege(bounds)
         self._release = release
         self._processes: dict[int, Process] = {}
         self._numbers: dict[str, int] = {}
@@ -143,6 +145,7 @@ class Requests:
     def _launch(self, asked: dict[str, object], exec_id: str, cwd: str, stdin: bytes) -> Process:
         if self._bounds.is_short_of_processes():
             self._bounds.make_room(self._shells())
+        self._lift_siege()
         keeps_open = bool(asked["keeps_stdin_open"])
         terminal = asked["terminal"]
         started = self._execute(asked, cwd, wants_stdin=keeps_open or bool(stdin))
@@ -181,6 +184,30 @@ class Requests:
             size = (_int(terminal["columns"]), _int(terminal["rows"]))  # type: ignore[index]  # of the host's own making
             return launch.start_on_terminal(argv, cwd=cwd, env=env, limits=self._limits, size=size)
         return launch.start(argv, cwd=cwd, env=env, limits=self._limits, wants_stdin=wants_stdin)
+
+    def was_stopped(self, pid: int) -> None:
+        """A child has been stopped, perhaps by what a command left running: then that ends, and the child goes on."""
+        if pid not in self._shells():
+            return
+        self._siege.strike()
+        if self._lift_siege():
+            resume(pid)
+
+    def has_died(self, pid: int, status: int) -> None:
+        """A child has died, perhaps of what a command left running."""
+        process = next((one for one in self.running() if one.pid == pid), None)
+        if process is None and pid not in self.stock.pids():
+            return
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == KILLED_BY and not (process and process.is_doomed):
+            self._siege.strike()
+        elif process is not None:
+            self._siege.relax()
+
+    def _lift_siege(self) -> bool:
+        said = self._siege.lift(self._shells())
+        if said is not None:
+            self._bounds.tell(said, self.running())
+        return said is not None
 
     def _describe(self, connection: Connection, number: int, process: Process) -> None:
         outcome, code = process.outcome or (None, 0)
