@@ -1,6 +1,14 @@
 """What went wrong in a call, as a result that a model can act on. Pure."""
 
-from limpet.core.errors import CommandDenied, CommandRefused, FileError, LimpetError, SandboxClosed, SandboxGone
+from limpet.core.errors import (
+    CommandDenied,
+    CommandRefused,
+    FileDenied,
+    FileError,
+    LimpetError,
+    SandboxClosed,
+    SandboxGone,
+)
 from limpet.tools.arguments import BadArguments
 from limpet.tools.tool import JsonObject, failure
 
@@ -14,7 +22,7 @@ def explained(error: BadArguments | LimpetError) -> JsonObject:
     match error:
         case BadArguments():
             return failure("invalid_arguments", str(error))
-        case CommandDenied():
+        case CommandDenied() | FileDenied():
             return failure("denied", str(error), rule=error.rule)
         case CommandRefused():
             return failure("refused", str(error))

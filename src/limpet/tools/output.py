@@ -2,13 +2,15 @@
 
 import codecs
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from limpet.core.errors import LimpetError
+from limpet.tools.view import as_commands_know
+from limpet.workspace.places import HOME
 from limpet.workspace.result import Kept
 from limpet.workspace.workspace import Workspace
 
-WHOLE_OUTPUT = "/home/agent/.limpet/output"
+WHOLE_OUTPUT = f"{HOME}/.limpet/output"
 PIECE = 1 << 20
 
 
@@ -54,6 +56,18 @@ def head_and_tail(kept: Kept, limit: int) -> Shown:
     return Shown(text=text, size=kept.size, left_out=True, is_text=_is_text(kept))
 
 
+async def show_whole(workspace: Workspace, kept: Kept, *, limit: int, name: str) -> Shown:
+    """`head_and_tail`, and all of it in a file where that is not all, or no text."""
+    return await with_file(workspace, kept, head_and_tail(kept, limit), name=name)
+
+
+async def with_file(workspace: Workspace, kept: Kept, shown: Shown, *, name: str) -> Shown:
+    """`shown`, and where it is not all of it, or no text, the file that holds all of it."""
+    if not shown.left_out and shown.is_text:
+        return shown
+    return replace(shown, file=await keep_whole(workspace, kept, name=name))
+
+
 async def keep_whole(workspace: Workspace, kept: Kept, *, name: str) -> str | None:
     """Write all of it to a file in the workspace and return its path; None where the workspace takes no file."""
     path = f"{WHOLE_OUTPUT}/{name}.txt"
@@ -61,7 +75,7 @@ async def keep_whole(workspace: Workspace, kept: Kept, *, name: str) -> str | No
         await workspace.files.write(path, _pieces(kept))
     except LimpetError:
         return None  # a full or read-only workspace: the result says how much was left out, and that is all it can do
-    return path
+    return as_commands_know(workspace, path)
 
 
 async def _pieces(kept: Kept) -> AsyncIterator[bytes]:

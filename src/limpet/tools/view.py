@@ -1,24 +1,46 @@
-"""The workspace as a model may see it: whatever leaves through it is redacted. Decides nothing."""
+"""The workspace as a model may see it: whatever leaves through it is redacted, and a path is the same in commands and files.
 
-from collections.abc import Mapping
-from typing import Any
+Only a runtime without walls has two names for one place: commands there know the host's directories (`workspace.places`).
+"""
 
+from dataclasses import dataclass
+
+from limpet.core.ports import FileStat
+from limpet.guard.redact import Redaction
+from limpet.tools.tool import JsonObject
+from limpet.workspace.places import DATA, HOME
 from limpet.workspace.workspace import Workspace
 
 
 def screened(workspace: Workspace) -> Workspace:
-    """The same box, with output that is screened."""
-    return workspace
+    """The same box, with output that is screened at least by the default rules."""
+    return workspace if workspace.screens else workspace.guarded(redaction=Redaction())
 
 
-def redacted(workspace: Workspace, value: Any) -> Any:
-    """A JSON value with every text in it redacted; keys are ours and stay."""
-    match value:
-        case str():
-            return value
-        case Mapping():
-            return {key: redacted(workspace, one) for key, one in value.items()}
-        case list() | tuple():
-            return [redacted(workspace, one) for one in value]
-        case _:
-            return value
+def redacted(workspace: Workspace, value: JsonObject) -> JsonObject:
+    """A result with every text in it redacted."""
+    return workspace.redactor.value(value)
+
+
+def as_files_know(workspace: Workspace, path: str) -> str:
+    """The path by which the workspace's files know what its commands know as `path`."""
+    return workspace.rules.surroundings.places.outside(path)
+
+
+def as_commands_know(workspace: Workspace, path: str) -> str:
+    """The other way round: what a result names."""
+    places = workspace.rules.surroundings.places
+    for inside, known in ((places.data, DATA), (places.home, HOME)):
+        if path == known or path.startswith(f"{known}/"):
+            return inside + path[len(known) :]
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The files by the paths that commands know."""
+
+    workspace: Workspace
+
+    async def stat(self, path: str) -> FileStat:
+        return await self.workspace.files.stat(as_files_know(self.workspace, path))

@@ -4,7 +4,7 @@ import pytest
 
 from limpet.core.errors import FileMissing, PathOutside
 from limpet.core.ports import FileStat
-from limpet.tools.shell_cmd.scope import Scope, canonical
+from limpet.tools.shell_cmd.scope import Scope
 from limpet.tools.shell_cmd.tokens import possible_paths
 
 pytestmark = pytest.mark.anyio
@@ -94,7 +94,10 @@ async def test_other_trusted_directories_may_be_led_into() -> None:
 
 
 async def test_links_are_resolved_as_the_kernel_does() -> None:
-    assert await canonical(Tree(), f"{TRUSTED}/in/new/x") == f"{TRUSTED}/src/new/x"
-    assert await canonical(Tree(), f"{TRUSTED}/in/../out") == "/etc"
-    assert await canonical(Tree(), f"{TRUSTED}/loop") is None
-    assert await canonical(Tree(), "/mnt/data/../data/project/.") == TRUSTED
+    scope = Scope(trusted=TRUSTED, also=(), files=Tree())
+
+    assert await scope.inside("in/new/x", base=TRUSTED) == f"{TRUSTED}/src/new/x"
+    assert await scope.inside("absolute/./x", base=TRUSTED) == f"{TRUSTED}/src/x"
+    assert await scope.inside("back", base=f"{TRUSTED}/src") is None
+    assert await scope.inside("loop", base=TRUSTED) is None
+    assert await scope.inside("", base=TRUSTED) == TRUSTED

@@ -3,18 +3,18 @@
 All of it comes before the command, artifacts too, so that nothing that ran is lost to a wrong path.
 """
 
+import posixpath
 from dataclasses import dataclass
 
 from limpet.core.errors import ConfigInvalid
 from limpet.tools.shell_cmd.config import ShellCmdConfig
 from limpet.tools.shell_cmd.refusal import Refused
 from limpet.tools.shell_cmd.request import Request, refuse_request
-from limpet.tools.shell_cmd.scope import Scope, canonical
+from limpet.tools.shell_cmd.scope import Scope
 from limpet.tools.shell_cmd.tokens import possible_paths
 from limpet.tools.tool import JsonObject, failure
+from limpet.tools.view import Seen
 from limpet.workspace.workspace import Workspace
-
-ROOT = "/mnt/data"
 
 
 class Rejected(Exception):
@@ -40,14 +40,10 @@ class Checked:
 
 
 async def check(workspace: Workspace, request: Request, config: ShellCmdConfig) -> Checked:
-    """Raises Rejected for what seed 03 rejects, and ConfigInvalid where the trusted directory is no place in the workspace."""
-    wanted = config.working_directory or ROOT
-    trusted = await canonical(workspace.files, wanted) if wanted.startswith("/") else None
-    if trusted is None:
-        raise ConfigInvalid(
-            "shell_cmd", "working_directory", f"must be an absolute path in the workspace, not {wanted!r}."
-        )
-    scope = Scope(trusted=trusted, also=config.also_trusted, files=workspace.files)
+    """Raises Rejected for what seed 03 rejects, ConfigInvalid where the trusted directory is no place in the workspace, and
+    FileDenied and FileForbidden where a path may not be looked at."""
+    scope = await _scope(workspace, config)
+    trusted = scope.trusted
     if refused := refuse_request(request, config):
         raise Rejected(refused, trusted)
     directory = await _directory(scope, request)
@@ -64,6 +60,17 @@ async def check(workspace: Workspace, request: Request, config: ShellCmdConfig) 
             raise _outside(f"artifact_paths[{place}]", word, scope, "give files inside it, relative to it")
         artifacts.append(found)
     return Checked(directory=directory, artifacts=tuple(artifacts), scope=scope)
+
+
+async def _scope(workspace: Workspace, config: ShellCmdConfig) -> Scope:
+    files = Seen(workspace)
+    wanted = posixpath.normpath(config.working_directory or workspace.directory)
+    ground = next((root for root in workspace.roots if wanted == root or wanted.startswith(f"{root}/")), None)
+    trusted = None if ground is None else await Scope(trusted=ground, also=(), files=files).inside(wanted, base="/")
+    if trusted is None:
+        where = ", ".join(workspace.roots)
+        raise ConfigInvalid("shell_cmd", "working_directory", f"must be a path below one of {where}, not {wanted!r}.")
+    return Scope(trusted=trusted, also=config.also_trusted, files=files)
 
 
 def sentence(refused: Refused, trusted: str) -> str:

@@ -1,16 +1,15 @@
 """The tool `shell_cmd`: one program, for a user who asked for it, without a shell, inside a trusted directory (seed 03)."""
 
-import secrets
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import anyio
 
-from limpet.core.command import Aborted, Exited, Stream
+from limpet.core.command import STREAMS, Aborted, Exited, Stream
+from limpet.tools.arguments import BadArguments
 from limpet.tools.events import TOOL_STREAM, Build, Live, OnEvent, ToolEvent
 from limpet.tools.failures import EXPECTED, explained
-from limpet.tools.output import Shown, head, head_and_tail, keep_whole
+from limpet.tools.output import Shown, head, show_whole, with_file
 from limpet.tools.shell_cmd.artifacts import describe
 from limpet.tools.shell_cmd.checks import Checked, Rejected, check
 from limpet.tools.shell_cmd.config import ShellCmdConfig
@@ -18,7 +17,8 @@ from limpet.tools.shell_cmd.executions import Execution, Executions
 from limpet.tools.shell_cmd.report import Detail, Report, as_json, as_markdown, assistant_text, how_it_ended
 from limpet.tools.shell_cmd.request import NAME, PARAMETERS, Request, is_ai_command, read_request
 from limpet.tools.tool import JsonObject
-from limpet.tools.view import redacted, screened
+from limpet.tools.view import as_files_know, redacted, screened
+from limpet.workspace.audit import Call
 from limpet.workspace.result import RunResult
 from limpet.workspace.workspace import Workspace
 
@@ -84,31 +84,40 @@ class ShellCmdTool:
         view = screened(self._workspace)
         try:
             request = read_request(arguments, self._config)
+        except BadArguments as error:
+            return redacted(view, explained(error))
+        try:
             checked = await check(view, request, self._config)
             result = await self._execute(view, request, checked, call_id)
         except Rejected as rejected:
+            await view.audit(
+                NAME,
+                command=request.line,
+                cwd=request.directory,
+                error=str(rejected),
+                verdict="denied",
+                call_id=call_id,
+            )
             result = rejected.result
         except EXPECTED as error:
             result = explained(error)
-        answer: JsonObject = redacted(view, result)
-        return answer
+        return redacted(view, result)
 
     async def _execute(self, view: Workspace, request: Request, checked: Checked, call_id: str | None) -> JsonObject:
         execution = self._executions.queue(
             session=self._session,
             chat=self._chat,
-            command=redacted(view, request.line),
+            command=view.redactor.text(request.line),
             directory=checked.directory,
         )
-        live = Live(self._on_event, _events_of(execution, call_id))
         try:
             self._executions.advance(execution.id, "starting")
-            result = await self._run(view, request, checked, execution, live)
+            result = await self._run(view, request, checked, execution, call_id)
         except anyio.get_cancelled_exc_class():
             self._executions.finish(execution.id, "canceled", error="Who called gave up waiting.")
             raise
         except Exception as error:
-            self._executions.finish(execution.id, "failed", error=redacted(view, str(error)))
+            self._executions.finish(execution.id, "failed", error=view.redactor.text(str(error)))
             raise
         status, _ = how_it_ended(result.outcome)
         self._executions.finish(
@@ -121,8 +130,9 @@ class ShellCmdTool:
         return await self._answer(view, request, checked, execution, result)
 
     async def _run(
-        self, view: Workspace, request: Request, checked: Checked, execution: Execution, live: Live
+        self, view: Workspace, request: Request, checked: Checked, execution: Execution, call_id: str | None
     ) -> RunResult:
+        live = Live(self._on_event, _events_of(execution, call_id))
         self._executions.advance(execution.id, "running")
         result = await view.run(
             (request.command, *request.parameters),
@@ -131,6 +141,7 @@ class ShellCmdTool:
             on_stdout=live.callback("stdout"),
             on_stderr=live.callback("stderr"),
             abort=self._executions.abort_event(execution.id),
+            call=Call(action=NAME, call_id=call_id),
         )
         if not isinstance(result.outcome, Aborted):
             await live.end()
@@ -141,8 +152,7 @@ class ShellCmdTool:
     ) -> JsonObject:
         is_ai = is_ai_command(request.command, self._config.ai_commands)
         detail: Detail = "full" if is_ai else request.detail
-        limit = self._config.most_output if detail == "full" else self._config.preview
-        shown = {stream: await show(view, result, stream, detail=detail, limit=limit) for stream in result.kept}
+        shown = {stream: await self._show(view, execution, result, stream, detail) for stream in STREAMS}
         report = Report(
             line=request.line,
             outcome=result.outcome,
@@ -151,13 +161,24 @@ class ShellCmdTool:
             duration=result.duration,
             executed_at=execution.queued_at,
             detail=detail,
-            artifacts=[await describe(view.files, path, shown=checked.scope.shown(path)) for path in checked.artifacts],
+            artifacts=[
+                await describe(view.files, as_files_know(view, path), shown=checked.scope.shown(path))
+                for path in checked.artifacts
+            ],
             notes=result.notes,
         )
         answer = as_json(report) if request.format == "json" else {"markdown": as_markdown(report)}
         if is_ai and not report.is_canceled:
             answer |= {"assistant_text": assistant_text(report), "ends_turn": True}
         return answer
+
+    async def _show(
+        self, view: Workspace, execution: Execution, result: RunResult, stream: Stream, detail: Detail
+    ) -> Shown:
+        kept, name = result.kept[stream], f"{execution.id}-{stream}"
+        if detail == "full":
+            return await show_whole(view, kept, limit=self._config.most_output, name=name)
+        return await with_file(view, kept, head(kept, self._config.preview), name=name)
 
 
 def _events_of(execution: Execution, call_id: str | None) -> Build:
@@ -166,12 +187,3 @@ def _events_of(execution: Execution, call_id: str | None) -> Build:
         return ToolEvent(type=TOOL_STREAM, data={**data, "sequence": sequence, "executionId": execution.id})
 
     return build
-
-
-async def show(view: Workspace, result: RunResult, stream: Stream, *, detail: Detail, limit: int) -> Shown:
-    """What the result shows of a stream; where that is not all of it, or no text, all of it is in a file."""
-    kept = result.kept[stream]
-    shown = head(kept, limit) if detail == "minimal" else head_and_tail(kept, limit)
-    if not shown.left_out and shown.is_text:
-        return shown
-    return replace(shown, file=await keep_whole(view, kept, name=f"{secrets.token_hex(8)}-{stream}"))

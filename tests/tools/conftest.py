@@ -1,0 +1,40 @@
+"""Workspaces for the tests of tools: real boxes, of each runtime."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from limpet.workspace.opening import open_in
+from limpet.workspace.workspace import Workspace
+from tests.support.runtimes import NAMES, opened
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Short, for a socket's address, and passable, for boxes that run as users of their own."""
+    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
+        Path(directory).chmod(0o711)
+        yield Path(directory)
+
+
+@pytest.fixture(params=NAMES)
+async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
+    """A workspace without a policy, on each runtime."""
+    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+        yield workspace
+
+
+@pytest.fixture(params=["local", "bubblewrap"])
+async def real_box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
+    """The same where real processes run."""
+    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+async def memory_box(home: Path) -> AsyncIterator[Workspace]:
+    """The quickest, for what the runtime does not matter to."""
+    async with opened("memory", home) as runtime, open_in(runtime) as workspace:
+        yield workspace
