@@ -109,8 +109,9 @@ class Heads:
                 each.literals.close()
         self._texts = sorted(heads)
         self._heads = [heads[text] for text in self._texts]
+        # What the end of some bytes may be of a head, how long heads are, and whether they are those of secrets.
         self._beginnings = [
-            (sorted(texts), max(map(len, texts)), texts is secret) for texts in (secret, public) if texts
+            (_beginnings(texts), max(map(len, texts)), texts is secret) for texts in (secret, public) if texts
         ]
         implementation = Implementation.DFA if len(heads) <= _MANY else None
         self._finder = BytesAhoCorasick(self._texts, implementation=implementation) if heads else None
@@ -156,9 +157,9 @@ class Heads:
 
     def _wait_for_heads(self, data: bytes, start: int, found: Found) -> None:
         """The end of the data may be the beginning of a head."""
-        for heads, longest, is_secret in self._beginnings:
+        for beginnings, longest, is_secret in self._beginnings:
             for at in range(max(start, len(data) - longest + 1), len(data)):
-                if _begins(heads, data[at:]):
+                if data[at:] in beginnings:
                     found.wait(at, at if is_secret else len(data))
                     break
 
@@ -203,6 +204,10 @@ def _begins(ordered: Sequence[bytes], text: bytes) -> bool:
     """Whether one of them begins with `text` and is longer."""
     index = bisect_right(ordered, text)
     return index < len(ordered) and ordered[index].startswith(text)
+
+
+def _beginnings(texts: Iterable[bytes]) -> frozenset[bytes]:
+    return frozenset(text[:length] for text in texts for length in range(1, len(text)))
 
 
 def _stretches(places: list[int], apart: int) -> Iterable[tuple[int, int]]:
