@@ -101,6 +101,7 @@ async def _list_files(view: Workspace, given: Arguments) -> JsonObject:
 
 async def _glob(view: Workspace, given: Arguments) -> JsonObject:
     root = _root(view, given)
+    await view.files.stat(root)  # a pattern below what is not there finds nothing and raises nothing
     found = await view.files.glob(given.text("pattern"), root=root, bounds=Bounds(results=MOST_ENTRIES))
     paths, complete = _within(as_commands_know(view, entry.path) for entry in found.paths)
     return {"paths": paths, "complete": complete and found.complete, **_note(found.note)}

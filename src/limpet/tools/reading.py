@@ -20,7 +20,12 @@ async def read_lines(view: Workspace, path: str, *, first: int, count: int, most
     async with aclosing(_lines(view, path, most)) as pieces:
         async for line, cut in pieces:
             if b"\0" in line[:_LOOKS_BINARY]:
-                return {"path": as_commands_know(view, path), "size": found.size, "content": None, "note": _BINARY}
+                return {
+                    "path": as_commands_know(view, found.path),
+                    "size": found.size,
+                    "content": None,
+                    "note": _BINARY,
+                }
             number += 1
             if number < first:
                 continue
@@ -31,7 +36,7 @@ async def read_lines(view: Workspace, path: str, *, first: int, count: int, most
             size += len(line)
             is_cut |= cut
     answer: JsonObject = {
-        "path": as_commands_know(view, path),
+        "path": as_commands_know(view, found.path),
         "content": b"".join(lines).decode("utf-8", errors="replace"),
         "startLine": first,
         "endLine": first + len(lines) - 1,
@@ -61,7 +66,7 @@ async def read_bytes(view: Workspace, path: str, *, start: int, most: int) -> Js
                 break
     content = bytes(kept[:most])
     answer: JsonObject = {
-        "path": as_commands_know(view, path),
+        "path": as_commands_know(view, found.path),
         "content": base64.b64encode(content).decode(),
         "encoding": "base64",
         "offset": start,
