@@ -28,13 +28,21 @@ class Places:
 
     @property
     def roots(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((self.data, self.home, DATA, HOME, TEMPORARY)))
+        return (self.data, self.home, TEMPORARY)
 
     def outside(self, path: str) -> str:
         """The path by which the sandbox's files know what commands know as `path`."""
         for inside, known in ((self.data, DATA), (self.home, HOME)):
             if is_below(path, inside):
                 return known + path[len(inside) :]
+        return path
+
+    def begins(self, cwd: str | None) -> str:
+        """Where a command runs whose `cwd` is this, as it knows the place itself."""
+        path = posixpath.normpath(posixpath.join(DATA, cwd or ""))
+        for inside, known in ((self.data, DATA), (self.home, HOME)):
+            if is_below(path, known):
+                return inside + path[len(known) :]
         return path
 
 

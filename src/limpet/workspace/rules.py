@@ -12,6 +12,7 @@ from limpet.core.clock import Clock
 from limpet.core.command import Argv, Command, Script
 from limpet.core.errors import CommandDenied, LimpetError
 from limpet.guard.environment import NON_INTERACTIVE, judge_environment, secrets_in
+from limpet.guard.judge import Judge
 from limpet.guard.policy import Policy
 from limpet.guard.redact import Redaction, Redactor
 from limpet.guard.screen import Screen
@@ -20,8 +21,8 @@ from limpet.workspace.approvals import ApprovalRequest, Approvals, Approved, Ref
 from limpet.workspace.audit import Audit, AuditRecord, Call, Judgement, timestamp
 from limpet.workspace.capabilities import Capabilities
 from limpet.workspace.confines import Confines
+from limpet.workspace.places import Places
 from limpet.workspace.surroundings import Surroundings
-from limpet.workspace.undecided import Judge
 
 DEFAULT = Redaction()
 RECORDING = 5.0  # seconds that a record may hold up a caller who was cancelled
@@ -29,17 +30,26 @@ RECORDING = 5.0  # seconds that a record may hold up a caller who was cancelled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruled:
-    """One policy as it is asked: its judge, and what it says of files."""
+    """One policy as it is asked: its judge, and what it says of files.
+
+    With `places` the judge is told of every command where it begins: it would take it for the first of its roots, and that is
+    another place where a view has roots of its own, or where a runtime without walls has directories of its own.
+    """
 
     policy: Policy
     judge: Judge
     confines: Confines
+    places: Places | None = None
 
     async def verdict(self, command: Command) -> Verdict:
         """What the policy says. That a program shall not ask, page or colour is nothing to judge, whoever says it."""
         env = {name: value for name, value in command.env.items() if NON_INTERACTIVE.get(name) != value}
         said = judge_environment(env, allowed=self.policy.environment)
-        return said if isinstance(said, Denied) else await self.judge.judge(command)
+        if isinstance(said, Denied):
+            return said
+        if self.places is not None:
+            command = replace(command, cwd=self.places.begins(command.cwd))
+        return await self.judge.judge(command)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +83,12 @@ class Rules:
         """These and more: what is added binds beside what is here."""
         rules = replace(self, roots=self.roots if roots is None else tuple(roots), session=session or self.session)
         if policy is not None:
+            places = self.surroundings.places
             ruled = Ruled(
                 policy=policy,
                 judge=self.surroundings.judge(policy, rules.roots),
-                confines=confines_of(policy, rules.roots),
+                confines=confines_of(policy, [places.outside(root) for root in rules.roots]),
+                places=None if places == Places() and rules.roots[:1] == (places.data,) else places,
             )
             rules = replace(rules, ruled=(*rules.ruled, ruled))
         if redaction is not None:
@@ -188,7 +200,7 @@ def default_redactor() -> Redactor:
     return Redactor(DEFAULT)
 
 
-def confines_of(policy: Policy, roots: tuple[str, ...]) -> Confines:
+def confines_of(policy: Policy, roots: Sequence[str]) -> Confines:
     """What a policy says of the workspace's own operations on files."""
     allowed = None if policy.allowed_paths is None else tuple(dict.fromkeys((*roots, *policy.allowed_paths)))
     return Confines(roots=allowed, readonly=policy.readonly, credentials_too=policy.credential_paths_too)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Self
 
 from limpet.core.ports import Sandbox
+from limpet.guard.judge import Judge
 from limpet.guard.policy import Policy
 from limpet.guard.syntax import Parser
 from limpet.workspace.places import Places, Resolver
-from limpet.workspace.undecided import Judge
 
 
 class Surroundings:

@@ -1,0 +1,76 @@
+"""Where paths lead, asked in the box."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from limpet.workspace.opening import open_in
+from limpet.workspace.places import Resolver
+from limpet.workspace.workspace import Workspace
+from tests.support.runtimes import opened
+
+pytestmark = pytest.mark.anyio
+
+LINKS = """
+mkdir -p sub/deep /tmp/limpet-places; echo > sub/file
+ln -s sub inner; ln -s sub/deep/../file hops; ln -s /etc out; ln -s out/passwd twice; ln -s loop loop
+ln -s ../../../.. up; ln -s nowhere/at/all dangling; ln -s "$PWD/sub" absolute
+ln -sfn /etc /tmp/limpet-places/etc
+"""
+
+
+@pytest.fixture(params=["local", "bubblewrap"])
+async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
+    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+        try:
+            made = await workspace.run(LINKS)
+            assert made.exit_code == 0, made.stderr
+            yield workspace
+        finally:
+            await workspace.run("rm -r /tmp/limpet-places")
+
+
+@pytest.mark.parametrize(
+    "path, leads",
+    [
+        ("sub/file", "{data}/sub/file"),
+        ("sub/../sub/./file", "{data}/sub/file"),
+        ("new/file", "{data}/new/file"),
+        ("inner/file", "{data}/sub/file"),
+        ("inner/new/file", "{data}/sub/new/file"),
+        ("inner/deep/../file", "{data}/sub/file"),
+        ("absolute/file", "{data}/sub/file"),
+        ("hops", "{data}/sub/file"),
+        ("dangling", "{data}/nowhere/at/all"),
+        ("dangling/../x", "{data}/nowhere/at/x"),
+        ("out", "/etc"),
+        ("out/passwd", "/etc/passwd"),
+        ("twice", "/etc/passwd"),
+        ("out/../x", "/x"),
+        ("../../../../../etc/passwd", "/etc/passwd"),
+        ("/etc/../etc//passwd", "/etc/passwd"),
+        ("/tmp/limpet-places/etc/passwd", "/etc/passwd"),
+        ("/tmp/limpet-places/new/file", "/tmp/limpet-places/new/file"),
+        ("sub/file/below", "{data}/sub/file/below"),
+        ("{home}/x", "{home}/x"),
+        ("{data}", "{data}"),
+        ("/", "/"),
+        ("loop", None),
+        ("loop/x", None),
+    ],
+)
+async def test_links_are_seen_and_what_is_missing_keeps_its_name(box: Workspace, path: str, leads: str | None) -> None:
+    places = box.places
+    names = {"data": places.data, "home": places.home}
+
+    found = await Resolver(box._sandbox, places)(path.format(**names))
+
+    assert found == (None if leads is None else leads.format(**names))
+
+
+async def test_the_kernel_agrees(box: Workspace) -> None:
+    paths = ["sub/file", "inner/deep/../file", "twice", "out/../x", "dangling", "up", "/tmp/limpet-places/etc/passwd"]
+    said = await box.run(["realpath", "-m", "--", *paths])
+
+    assert [await Resolver(box._sandbox, box.places)(path) for path in paths] == said.stdout.decode().splitlines()
