@@ -77,7 +77,7 @@ async def test_what_an_earlier_command_left_in_peace_stays_where_the_newest_ones
 async def test_nothing_is_ended_where_commands_only_kill_or_stop_themselves(runtime: BubblewrapRuntime) -> None:
     async with box_of(runtime) as box:
         await run(box, "setsid sleep 9892 > /dev/null 2>&1 &")
-        said = []
+        said: list[str] = []
         for script in ("kill -9 $$", "exec sh -c 'kill -9 $$'", "kill -9 $$"):
             process = await begin(box, script)
             assert await process.wait() == Exited(137)

@@ -27,12 +27,16 @@ def missing_programs() -> Probe | None:
 
 def explain(complaint: str) -> Probe:
     """Why a box did not start, from bubblewrap's own words and what the kernel was told to refuse."""
-    return Probe(works=False, detail=f"A box did not start: {complaint}", remedy=_remedy(complaint))
-
-
-def _remedy(complaint: str) -> str:
+    shows = "bwrap --unshare-user --unshare-pid --ro-bind / / --proc /proc true   # shows the same without Limpet"
+    says_it_all = "lets no other user pass" in complaint or "apt-get" in complaint
     if "No space left" in complaint:
-        return "Make room on the disk of LIMPET_HOME."
+        shows = "Make room on the disk of LIMPET_HOME."
+    remedy = remedy_for(complaint) or ("" if says_it_all else shows)
+    return Probe(works=False, detail=f"A box did not start: {complaint}", remedy=remedy)
+
+
+def remedy_for(complaint: str) -> str:
+    """What would let this host make boxes, from the words in which one did not start; "" where that is not known to be the reason."""
     about_users = any(
         word in complaint for word in ("uid map", "user namespace", "Operation not permitted", "No permissions")
     )
@@ -44,15 +48,18 @@ def _remedy(complaint: str) -> str:
         return "Install bubblewrap 0.8.0 or newer (Debian 12, Ubuntu 24.04)."
     if _read(_APPARMOR) == "1" and about_users:
         return _PROFILE
-    if _in_container() and (about_users or "mount" in complaint):
+    if (_in_container() or _is_filtered()) and (about_users or "mount" in complaint):
         return _DOCKER
-    if "lets no other user pass" in complaint or "apt-get" in complaint:
-        return ""
-    return "bwrap --unshare-user --unshare-pid --ro-bind / / --proc /proc true   # shows the same without Limpet"
+    return ""
 
 
 def _in_container() -> bool:
     return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
+
+
+def _is_filtered() -> bool:
+    """Whether some of this process's calls are refused: many containers carry no other mark (proc_pid_status(5))."""
+    return "\nSeccomp:\t2" in _read("/proc/self/status")
 
 
 def _read(path: str) -> str:

@@ -121,8 +121,14 @@ class BubblewrapRuntime:
         place = Place.of(self._settings.home, spec.name)
         if (earlier := Agent.recorded(place)) is not None and ending.lives(earlier):
             raise BootFailed(f"a sandbox named {spec.name} lives already.")
-        async with self._locks.setdefault(place.short, anyio.Lock()):
-            return await self._boot(spec, place, earlier)
+        try:
+            async with self._locks.setdefault(place.short, anyio.Lock()):
+                return await self._boot(spec, place, earlier)
+        except BootFailed as error:
+            if remedy := probe.remedy_for(error.reason):
+                reason = f"a box did not start: {error.reason.rstrip('.')}. This would mend it:"
+                raise RuntimeUnavailable(NAME, reason, remedy) from error
+            raise
 
     async def _boot(self, spec: SandboxSpec, place: Place, earlier: Agent | None) -> BubblewrapSandbox:
         """Clear what an earlier box of that name left, and start a new one; nothing of it is left on an error."""
