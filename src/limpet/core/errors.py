@@ -7,7 +7,7 @@ LimpetError
 ├── AddressUnusable                the gateway cannot listen there
 ├── GatewayStopping                the gateway takes no more requests
 ├── SandboxError                   a sandbox that cannot run commands (a failing command is a result, not an error)
-│   ├── BootFailed  SandboxGone  SandboxClosed  SandboxFull
+│   ├── BootFailed  SandboxGone  SandboxClosed  SandboxFull  BoxesBusy
 │   └── CommandRefused             WorkingDirectoryMissing  BadEnvironmentName  BadCommand  CommandDenied
 ├── FileError                      FileMissing  NotAFile  NotADirectory  FileForbidden  PathOutside  FileTooLarge
 │                                  FileDenied  EditFailed  PatternInvalid
@@ -109,6 +109,15 @@ class SandboxFull(SandboxError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
+
+
+class BoxesBusy(SandboxError):
+    """All boxes that may live at once are in use. `waited` is in seconds."""
+
+    def __init__(self, *, living: int, waited: float) -> None:
+        super().__init__(
+            f"No box came free within {waited:g} s: all {living} that may live at once are in use. Try again when less is going on."
+        )
 
 
 class CommandRefused(SandboxError):
