@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 _NUMBER = re.compile(r"[+-]?(\d{1,15}(\.\d{0,15})?|\.\d{1,15})")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SHOWN = 60  # characters of a wrong value that an error repeats
+MOST_WORDS = 4_096  # entries of one list
 _Choice = TypeVar("_Choice", bound=str)
 
 
@@ -93,6 +94,10 @@ class Arguments:
             return ()
         if not isinstance(value, (list, tuple)):
             raise self.wrong(f"{name} must be a list of texts, one for each, not {_kind(value)} {_shown(value)}")
+        if len(value) > MOST_WORDS:
+            raise self.wrong(
+                f"{name} has {len(value)} entries, and may have {MOST_WORDS}; write them to a file instead"
+            )
         return tuple(self._word(f"{name}[{place}]", one) for place, one in enumerate(value))
 
     def text_map(self, name: str) -> dict[str, str]:

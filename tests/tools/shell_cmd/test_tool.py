@@ -379,7 +379,8 @@ async def test_other_commands_end_no_turn(box: Workspace) -> None:
     [
         ({}, "command is missing"), ({"command": ""}, "command is empty"), ({"command": 5}, "command must be a text"),
         ({"command": "''"}, "command is empty"), ({"command": "ls", "parameters": "-la"}, "parameters must be a list of texts"),
-        ({"command": "ls", "parameters": ["a", None]}, "parameters[1] must be a text"), ({"command": "ls", "timeout": -1}, "0 or more"),
+        ({"command": "ls", "parameters": ["a", None]}, "parameters[1] must be a text"), 
+        ({"command": "ls", "timeout": -1}, "from 0 to 604800000"),
         ({"command": "ls", "timeout": "soon"}, "timeout must be a number"), ({"command": "ls", "args": []}, '"args" is not an argument'),
         ({"command": "ls", "output_format": "yaml"}, 'one of "markdown", "json"'), ({"command": "ls\0"}, "NUL character"),
         ({"command": "ls", "parameters": ["\ud800"]}, "half of a surrogate pair"), ({"command": "ls", "directory": 5}, "directory must be"),
@@ -401,6 +402,24 @@ async def test_what_no_program_can_receive_is_refused_in_words(real_box: Workspa
 
     assert result["error"]["code"] == "refused"
     assert "too long" in result["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": "x" * 1_000_000}, {"command": "y " * 500_000}, {"command": "ls", "parameters": ["../" * 300_000]},
+        {"command": "ls", "parameters": ["x;" * 500_000]}, {"command": "ls", "parameters": ["x=" * 500_000]},
+        {"command": "ls", "parameters": ["-" + "a:/" * 300_000]}, {"command": "ls", "directory": "x/" * 500_000},
+        {"command": "ls", "parameters": ["x"] * 100_000}, {"command": "sed", "parameters": ["s/" * 400_000]}, {"y" * 1_000_000: 1},
+        {"command": "ls", "artifact_paths": ["x" * 1_000_000]}, {"command": "perl", "parameters": ["-" + "l" * 1_000_000]},
+    ],
+    ids=range(12),
+)  # fmt: skip
+async def test_a_megabyte_is_answered_soon_and_briefly(memory_box: Workspace, arguments: dict[str, Any]) -> None:
+    with anyio.fail_after(MOST):
+        result = await tool(memory_box).call(arguments)
+
+    assert len(repr(result)) < 10_000
 
 
 async def test_a_timeout_of_nothing_is_the_default(box: Workspace) -> None:

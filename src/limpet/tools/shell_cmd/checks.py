@@ -7,6 +7,7 @@ import posixpath
 from dataclasses import dataclass
 
 from limpet.core.errors import ConfigInvalid
+from limpet.tools.failures import brief
 from limpet.tools.shell_cmd.config import ShellCmdConfig
 from limpet.tools.shell_cmd.refusal import Refused
 from limpet.tools.shell_cmd.request import Request, refuse_request
@@ -15,6 +16,8 @@ from limpet.tools.shell_cmd.tokens import possible_paths
 from limpet.tools.tool import JsonObject, failure
 from limpet.tools.view import Seen
 from limpet.workspace.workspace import Workspace
+
+_SHOWN = 200  # characters of the words that a message repeats
 
 
 class Rejected(Exception):
@@ -75,17 +78,16 @@ async def _scope(workspace: Workspace, config: ShellCmdConfig) -> Scope:
 
 def sentence(refused: Refused, trusted: str) -> str:
     """The whole message. What concerns places begins as the seed's does, with the trusted working directory in it."""
+    what = repr(brief(refused.what, _SHOWN))
+    instead = f"Instead, {brief(refused.remedy, 2 * _SHOWN)}."
     if refused.code == "outside_trusted_directory":
-        return (
-            f"Working directory mismatch: {refused.what!r} {refused.why} the trusted working directory {trusted}."
-            f" Instead, {refused.remedy}."
-        )
+        return f"Working directory mismatch: {what} {refused.why} the trusted working directory {trusted}. {instead}"
     if refused.code in ("inline_script", "runs_other_programs"):
         return (
-            f"Working directory mismatch: {refused.what!r} {refused.why}; nobody can check that it stays in the trusted working"
-            f" directory {trusted}. Instead, {refused.remedy}."
+            f"Working directory mismatch: {what} {refused.why}; nobody can check that it stays in the trusted working directory"
+            f" {trusted}. {instead}"
         )
-    return f"{refused.what!r} {refused.why}. Instead, {refused.remedy}."
+    return f"{what} {refused.why}. {instead}"
 
 
 async def _directory(scope: Scope, request: Request) -> str:

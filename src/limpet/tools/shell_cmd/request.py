@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from limpet.tools.arguments import read
+from limpet.tools.failures import LONGEST, brief
 from limpet.tools.shell_cmd.config import ShellCmdConfig
 from limpet.tools.shell_cmd.programs import refuse_program
 from limpet.tools.shell_cmd.refusal import Refused
@@ -12,6 +13,7 @@ from limpet.tools.shell_cmd.tokens import refuse_command, refuse_parameter, unqu
 from limpet.tools.tool import JsonObject
 
 NAME = "shell_cmd"
+LONGEST_TIMEOUT = 7 * 24 * 3_600_000  # milliseconds
 EXAMPLE = {"command": "ls", "parameters": ["-la", "./"]}
 FORMATS: tuple[Literal["markdown", "json"], ...] = ("markdown", "json")
 DETAILS: tuple[Literal["minimal", "full"], ...] = ("minimal", "full")
@@ -60,8 +62,8 @@ class Request:
 
     @property
     def line(self) -> str:
-        """The command as a person reads it: words that hold white space are quoted."""
-        return " ".join([self.command, *map(_quoted, self.parameters)])
+        """The command as a person reads it: words that hold white space are quoted, and what is long is cut."""
+        return brief(" ".join([self.command, *map(_quoted, self.parameters)]), LONGEST)
 
 
 def read_request(arguments: Mapping[str, Any], config: ShellCmdConfig) -> Request:
@@ -70,7 +72,7 @@ def read_request(arguments: Mapping[str, Any], config: ShellCmdConfig) -> Reques
     command = unquoted(given.text("command"))
     if not command.strip():
         raise given.wrong("command is empty")
-    milliseconds = given.number("timeout", least=0)
+    milliseconds = given.number("timeout", least=0, most=LONGEST_TIMEOUT)
     directory = given.optional_text("directory", may_be_empty=True)
     return Request(
         command=command,

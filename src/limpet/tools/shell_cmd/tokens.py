@@ -17,6 +17,8 @@ _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _OPTION_WITH_PATH = re.compile(r"-{1,2}[A-Za-z0-9_-]*?([~/.\\].*)", re.DOTALL)
 _PARTS = re.compile(r"[:,;]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_PATH_IN_LIST = re.compile(r"@?(/(?!/[^/])|~(/|$)|\.\.(/|$))")
+_LONGEST_CLUSTER = 16
 _DEEPEST = 4  # values within values, as in --form=file=@path
 
 
@@ -76,25 +78,34 @@ def unquoted(command: str) -> str:
 
 def possible_paths(word: str, *, depth: int = 0) -> Iterator[str]:
     """What of one parameter a program could take for a path that is worth a check: the word itself, the value after `=`, `@` and
-    `file:`, what is attached to a short option, and the parts of lists. May name the same twice."""
+    `file:`, what hangs on a short option, and the parts of lists. May name the same twice."""
     if depth > _DEEPEST:
         return
     if word.lower().startswith("file:"):
         yield _of_file_url(word)
         return
     yield word
-    if word.startswith("-") and (found := _OPTION_WITH_PATH.fullmatch(word)):
-        yield found.group(1)
-    if word.startswith("-") and not word.startswith("--") and "/" in word[2:]:
-        yield word[2:]
+    if word.startswith("@"):
+        yield from possible_paths(word[1:], depth=depth + 1)
+    if word.startswith("-"):
+        yield from _attached(word, depth)
     name, equals, value = word.partition("=")
     if equals and value and "/" not in name:
         yield from possible_paths(value, depth=depth + 1)
-    if "@" in word:
-        yield from possible_paths(word.partition("@")[2], depth=depth + 1) if word.startswith("@") else ()
     if not _SCHEME.match(word):
-        yield from (part for part in _PARTS.split(word)[1:] if re.match(r"/(?!/)|~(/|$)|\.\.(/|$)", part))
+        yield from (part.lstrip("@") for part in _PARTS.split(word)[1:] if _PATH_IN_LIST.match(part))
         yield from (_of_file_url(part) for part in re.findall(r"(?i)\bfile:\S*", word))
+
+
+def _attached(word: str, depth: int) -> Iterator[str]:
+    """What may be the value of a short option in its own word: `-I/include`, `-xf../x.tar`, `-d@file`, `-flink`."""
+    if found := _OPTION_WITH_PATH.fullmatch(word):
+        yield found.group(1)
+    if word.startswith("--"):
+        return
+    yield from possible_paths(word[2:], depth=depth + 1)
+    if len(word) <= _LONGEST_CLUSTER:
+        yield from (word[place:] for place in range(3, len(word)) if word[place] != "/")
 
 
 def looks_like_path(word: str) -> bool:
