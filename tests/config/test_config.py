@@ -263,7 +263,6 @@ CONFLICTS = [
         "[features.server_tools.shell_limits]\nmax_mem_limit_mb = 256",
         "features.server_tools.shell_limits.max_mem_limit_mb",
     ),
-    ('[storage.container_files]\npath = "/tmp/x"', "storage.container_files.path"),
     ('[storage.container_files]\nbackend = "database"\npath = "/tmp/x"', "storage.container_files.path"),
     ('[storage.container_files]\nbackend = "s3"', "storage.container_files.bucket"),
     ('[storage.container_files]\nbucket = "b"', "storage.container_files.bucket"),

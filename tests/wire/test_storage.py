@@ -8,8 +8,10 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.support.gateway import LIMPET, Gateway, lasting, running
+from tests.support.gateway import LIMPET, Gateway, home_apart, lasting, running
 from tests.support.s3 import KEYS, REGION, Server, s3_server
+from tests.wire.asking import container_of, printed, run
+from tests.wire.conftest import RUNTIME
 
 CONTENT = {"empty": b"", "small": b"data", "large": bytes(range(256)) * 40_000}
 
@@ -107,6 +109,34 @@ def test_changed_settings_lose_nothing_and_a_move_brings_all_over(home_directory
         client = restart(gateway, IN_DIRECTORY)
         move(gateway)
         assert (has_all(client, files), in_directory(gateway), s3.keys(bucket)) == (True, 6, [])
+
+
+@pytest.mark.promise("container-files-live-in-a-directory")
+def test_containers_have_their_files_under_the_path_that_held_when_they_were_made(home_directory: Path) -> None:
+    with home_apart() as apart, lasting(home_directory, runtime=RUNTIME) as gateway:
+        path = apart.parent / "files"
+        at_home = container_of(run(gateway.client(), "echo one > a.txt"))
+
+        client = restart(gateway, f'[storage.container_files]\npath = "{path}"\n')
+        at_path = container_of(run(client, "echo two > a.txt"))
+        assert (path / at_path / "data/a.txt").read_text() == "two\n"
+        assert printed(run(client, "cat a.txt", container=at_home)) == "one\n"
+
+        client = restart(gateway, "")
+        assert printed(run(client, "cat a.txt", container=at_path)) == "two\n"
+        (file,) = client.containers.files.list(at_path).data
+        assert client.containers.files.content.retrieve(file.id, container_id=at_path).read() == b"two\n"
+        client.containers.delete(at_path)
+        assert not (path / at_path).exists()
+
+
+def test_a_directory_that_boxes_cannot_pass_is_told_at_the_start(home_directory: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives boxes users of their own")
+    (home_directory / "closed").mkdir(mode=0o700)
+    config = f'[storage.container_files]\npath = "{home_directory}/closed/files"\n'
+    with pytest.raises(AssertionError, match=r"lets no other user pass\. Run chmod"):
+        Gateway(home_directory, runtime="memory", config=config).start()
 
 
 def test_two_moves_at_once_are_one(home_directory: Path) -> None:

@@ -158,11 +158,6 @@ def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
     if url is not None and not url.startswith("sqlite:"):
         yield "database.url", 'only SQLite is built; write "sqlite:" and a path'
     yield from conflicts(sections.storage)
-    if sections.storage.container_files.path is not None:
-        yield (
-            "storage.container_files.path",
-            "a directory of its own is not built yet: container files lie in LIMPET_HOME; set that to put them elsewhere",
-        )
     if shell.type == "local" and not shell.unsafe_local:
         yield (
             "features.shell.type",

@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from limpet.containers.container import BoxSettings, ShellLimits, read_ref, sandbox_spec, stored_ref
 from limpet.core.clock import Clock
-from limpet.core.errors import SandboxClosed, SandboxGone
+from limpet.core.errors import PlaceUnusable, SandboxClosed, SandboxGone
 from limpet.core.ids import CONTAINER, is_id
 from limpet.core.ports import Files, Offer, Runtime, Sandbox
 from limpet.runtimes.beneath import remove_tree
@@ -54,7 +54,8 @@ class Entered:
 
 
 class Boxes:
-    """All boxes of one home directory. The runtime is open, and closes after this."""
+    """All boxes of one home directory. The runtime is open, and closes after this. `named` is where new containers' directories are
+    to lie, where that is not the home."""
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class Boxes:
         containers: Containers,
         *,
         home: Path,
+        named: Path | None = None,
         box: BoxSettings,
         limits: ShellLimits,
         clock: Clock,
@@ -69,6 +71,7 @@ class Boxes:
         self.runtime = runtime
         self._containers = containers
         self._directory = home / "boxes"
+        self._named = named
         self._settings = box
         self._limits = limits
         self._clock = clock
@@ -90,7 +93,7 @@ class Boxes:
                 return sandbox.files
             except (SandboxGone, SandboxClosed):
                 pass  # what it wrote is still in its directory
-        directory = self._directory_of(record.id)
+        directory = directory_of(record, self._directory)
         return HostFiles({path: directory / name for path, name in ROOTS.items()}, record.user_id)
 
     async def enter(self, record: ContainerRecord) -> Entered:
@@ -130,7 +133,7 @@ class Boxes:
         box.is_ending = True
         if sandbox := found or box.sandbox:
             await sandbox.destroy()
-        await self._remove(self._directory_of(record.id))
+        await self._remove(directory_of(record, self._directory))
         # Last: until here whoever asks for this box must wait for the same locks.
         self._boxes.pop(record.id, None)
 
@@ -140,16 +143,18 @@ class Boxes:
         if await self.find(record) is not None:
             return
         if Offer.DIRECTORY in self.runtime.offers:
-            await to_thread.run_sync(_make, self._directory_of(record.id), record.user_id)
+            await to_thread.run_sync(_make, directory_of(record, self._directory), record.user_id)
         else:
             await self.enter(record)
 
     async def sweep(self, running: Sequence[ContainerRecord]) -> list[str]:
-        """Clear what no running container owns, box or directory; one sentence each."""
+        """Clear what no running container owns, box or directory; one sentence each. PlaceUnusable where new ones cannot be made."""
+        if self._named is not None:
+            await to_thread.run_sync(make_passable, self._named)
         living = frozenset(record.id for record in running)
         # A box that no row names was being booted when the process before this one died: nobody can enter it any more.
         cleared = await self.runtime.sweep(frozenset(record.id for record in running if record.ref is not None))
-        for directory in await to_thread.run_sync(_entries, self._directory):
+        for directory in await self._directories(running):
             # The runtime keeps boxes' own things there too, under names of its own.
             if is_id(directory.name, prefix=CONTAINER) and directory.name not in living:
                 try:
@@ -161,6 +166,17 @@ class Boxes:
                         f"Could not remove the directory {directory} of a container that has ended: {error}."
                     )
         return cleared
+
+    async def _directories(self, running: Sequence[ContainerRecord]) -> list[Path]:
+        """Those that containers of this home may have left: all in it, and elsewhere those of ended containers that are its own. Another
+        gateway's may lie beside them there."""
+        elsewhere = {Path(record.directory) for record in running if record.directory is not None} - {self._directory}
+        if self._named is not None:
+            elsewhere.add(self._named)
+        found = [directory for root in sorted(elsewhere) for directory in await to_thread.run_sync(_entries, root)]
+        ours = await self._containers.ended([directory.name for directory in found])
+        at_home = await to_thread.run_sync(_entries, self._directory)
+        return [*at_home, *(directory for directory in found if directory.name in ours)]
 
     async def leave(self, *, ending: Sequence[ContainerRecord] = ()) -> None:
         """Let go of every box. Those of `ending` are ended, also those that an earlier process booted and nobody used since."""
@@ -193,7 +209,7 @@ class Boxes:
             return None
 
     async def _boot(self, record: ContainerRecord) -> Sandbox:
-        directory = self._directory_of(record.id)
+        directory = directory_of(record, self._directory)
         spec = sandbox_spec(record, directory, box=self._settings, limits=self._limits, offers=self.runtime.offers)
         sandbox = await self.runtime.create(spec)
         try:
@@ -208,11 +224,27 @@ class Boxes:
         box.spoken_at = self._clock.monotonic()
         return sandbox
 
-    def _directory_of(self, container_id: str) -> Path:
-        return self._directory / container_id
-
     async def _remove(self, directory: Path) -> None:
         await to_thread.run_sync(remove_tree, directory)
+
+
+def directory_of(record: ContainerRecord, home: Path) -> Path:
+    """Where a container's files lie; `home` is the home's directory for those without another."""
+    return (home if record.directory is None else Path(record.directory)) / record.id
+
+
+def make_passable(directory: Path) -> None:
+    """Make it, and see to it that boxes' users can pass through to their own. PlaceUnusable."""
+    try:
+        directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        above = [directory, *directory.absolute().parents] if os.geteuid() == 0 else []
+        closed = next((each for each in above if not each.stat().st_mode & 0o001), None)
+    except OSError as error:
+        raise PlaceUnusable(
+            str(directory), f"{error.strerror}.", "Make it a directory that this user can write."
+        ) from error
+    if closed is not None:
+        raise PlaceUnusable(str(directory), f"{closed} lets no other user pass.", f"Run chmod o+x {closed}.")
 
 
 def _make(directory: Path, owner: int | None) -> None:

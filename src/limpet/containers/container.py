@@ -24,7 +24,8 @@ SLACK = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSettings:
-    """`[features.containers]`. Times in seconds, sizes in bytes; uids are given out from `first_user_id` on, where the gateway is root."""
+    """`[features.containers]`. Times in seconds, sizes in bytes; uids are given out from `first_user_id` on, where the gateway is root.
+    New containers have their directories in `directory`, None for the home."""
 
     default_idle_ttl_secs: int = 1200
     max_idle_ttl_secs: int = 5_184_000
@@ -32,6 +33,7 @@ class ContainerSettings:
     max_bytes_per_file: int = 25 * MIB
     first_user_id: int = 2_000_000_000
     user_ids: int = 500_000
+    directory: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from limpet.containers.boxes import ROOTS
+from limpet.containers.boxes import ROOTS, directory_of
 from limpet.containers.files import DATA
 from limpet.core.errors import FileError
 from limpet.core.ports import Files
@@ -38,4 +38,4 @@ async def _copied(rows: ContainerFiles, vault: Vault, files: Files, row: Contain
 
 
 def _files(container: ContainerRecord, home: Path) -> Files:
-    return HostFiles({DATA: home / "boxes" / container.id / ROOTS[DATA]}, container.user_id)
+    return HostFiles({DATA: directory_of(container, home / "boxes") / ROOTS[DATA]}, container.user_id)

@@ -91,7 +91,13 @@ class ContainerManager:
         self._rows = Containers(db)
         self._executions = Executions(db)
         self._boxes = Boxes(
-            runtime, self._rows, home=home, box=box or BoxSettings(), limits=self._limits, clock=self._clock
+            runtime,
+            self._rows,
+            home=home,
+            named=self._settings.directory,
+            box=box or BoxSettings(),
+            limits=self._limits,
+            clock=self._clock,
         )
         self.files = Shelf(
             ContainerFiles(db),
@@ -145,6 +151,7 @@ class ContainerManager:
                 spec=spec.stored(),
                 user_id=await self._next_user_id(),
                 source_response_id=source_response_id,
+                directory=None if self._settings.directory is None else str(self._settings.directory),
             )
         )
 

@@ -1,5 +1,6 @@
 """The containers that there are and were. A row stays when its container has ended."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
@@ -11,13 +12,16 @@ from limpet.store.database import Database
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.tables import containers, counters
 
+# Fewer than any dialect allows in one statement.
+AT_ONCE = 500
 USERS = {"tenant": "default", "name": "user_id"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerRecord:
     """One container. `status` is running, expired or deleted; times in microseconds UTC; `idle_ttl` in seconds; `ref` and
-    `boot_id` are its sandbox's; `user_id` the host user its commands run as; `number` is 0 until it is stored."""
+    `boot_id` are its sandbox's; `user_id` the host user its commands run as; `directory` is where its own directory lies, None
+    for the home; `number` is 0 until it is stored."""
 
     id: str
     tenant: str
@@ -34,6 +38,7 @@ class ContainerRecord:
     boot_id: str | None = None
     user_id: int | None = None
     source_response_id: str | None = None
+    directory: str | None = None
 
 
 class ContainerChanges(TypedDict, total=False):
@@ -97,6 +102,16 @@ class Containers:
     async def running(self) -> list[ContainerRecord]:
         """All that are running, of every tenant, oldest first."""
         return await self._all(containers.c.status == "running")
+
+    async def ended(self, ids: Collection[str]) -> set[str]:
+        """Those of these ids, of every tenant, whose container is not running any more."""
+        wanted, ended = list(ids), set[str]()
+        for start in range(0, len(wanted), AT_ONCE):
+            some = containers.c.id.in_(wanted[start : start + AT_ONCE])
+            query = select(containers.c.id).where(some, containers.c.status != "running")
+            async with self._db.reading() as connection:
+                ended |= set((await connection.execute(query)).scalars())
+        return ended
 
     async def next_user_id(self, first: int, count: int) -> int:
         """A host user from `first` on that was never given out. Raises StoreFailed when all `count` of them were."""

@@ -107,6 +107,8 @@ containers = Table(
     Column("boot_id", Text),
     Column("user_id", BigInteger),
     Column("source_response_id", Text),
+    # The directory that its own lies in; NULL is the home's.
+    Column("directory", Text),
     Index(None, "tenant", "number"),
     Index(None, "status"),
     Index(None, "user_id"),

@@ -79,6 +79,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
             max_bytes_per_file=containers.max_bytes_per_file,
             first_user_id=containers.first_user_id,
             user_ids=containers.user_ids,
+            directory=config.storage.container_files.path,
         ),
         limits=ShellLimits(
             command_timeout_secs=limits.command_timeout_secs,

@@ -35,7 +35,7 @@ def storage_of(config: Config) -> StorageSettings:
         if section.bucket is not None
     }
     return StorageSettings(
-        places={"files": place_of(storage.files), "container_files": place_of(storage.container_files)},
+        places={"files": place_of(storage.files), "container_files": _beside_boxes(storage.container_files)},
         open_place=partial(_blobs, home=config.home, keys=keys),
         max_file_bytes=storage.files.max_file_bytes,
     )
@@ -71,6 +71,12 @@ def place_of(section: ContainerFiles | Files) -> Place:
             return InDatabase()
         case _:
             return Directory(section.path)
+
+
+def _beside_boxes(section: ContainerFiles) -> Place:
+    """The same; in a directory that holds boxes, copies that were moved there have one of their own."""
+    place = place_of(section)
+    return Directory(place.path / DIRECTORY) if isinstance(place, Directory) and place.path is not None else place
 
 
 def _blobs(place: Place, database: Database, *, home: Path, keys: dict[str, Keys]) -> Blobs:

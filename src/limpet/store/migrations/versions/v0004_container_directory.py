@@ -1,0 +1,13 @@
+"""In which directory a container's own lies."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("containers", sa.Column("directory", sa.Text))
