@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from bench import boot, journal, output, redaction, relay, turn, warm
+from bench import boot, files, journal, output, redaction, relay, turn, warm
 from bench.gateway import home
 from bench.table import Line, NotMeasured, Scale, as_table
 from limpet.core.errors import LimpetError
@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Awaitable[list[Line]]]] = {
     "turn": turn.rows,
     "relay": relay.rows,
     "redaction": redaction.rows,
+    "files": files.rows,
 }
 
 

@@ -22,6 +22,13 @@ def test_a_turn_and_a_relay_are_measured_through_a_gateway() -> None:
     assert "relay of a provider's 2000 pieces of text, stored" in done.stdout
 
 
+def test_files_are_measured_both_ways() -> None:
+    done = bench("--quick", "--runtime", "memory", "files")
+    assert (done.returncode, "not measured" in done.stdout) == (0, False), done.stderr
+    assert "upload of 25 MiB" in done.stdout
+    assert "download of 25 MiB" in done.stdout
+
+
 def test_a_benchmark_that_nobody_knows_is_refused() -> None:
     done = bench("nonsense")
     assert (done.returncode, "there is no benchmark nonsense" in done.stderr) == (2, True)
