@@ -130,6 +130,7 @@ ATOMS = st.one_of(
             b"\n",
             b" ",
             b"\x1b[",
+            b"\x1b[1m",
             b"%",
             b"%4",
             b"\\u00",

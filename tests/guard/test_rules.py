@@ -119,6 +119,15 @@ def test_what_a_label_says_is_secret_is_hidden_and_the_label_stays(
     assert REDACT.text(near_miss) == near_miss
 
 
+def test_a_token_is_hidden_among_colours() -> None:
+    token = some(35)
+    grep = f"x \x1b[01;31m\x1b[Kghp_a\x1b[m\x1b[K{token}\n"
+    jq = '{\x1b[34;1m"password"\x1b[0m\x1b[1;39m:\x1b[0m \x1b[0;32m"hunter2222"\x1b[0m}'
+
+    assert REDACT.text(grep) == "x \x1b[01;31m\x1b[K[REDACTED:github]\n"
+    assert REDACT.text(jq) == jq.replace("hunter2222", "[REDACTED:assignment]")
+
+
 def test_every_rule_has_a_token_and_a_near_miss() -> None:
     assert {rule.name for rule in RULES} == {row[0] for row in (*TOKENS, *LABELLED)}
 

@@ -39,9 +39,9 @@ class Anchored:
         self._lead = re.compile("".join(_taken(run) for run in lead).encode())
         self._longest = sum(run.high for run in rule.runs)
 
-    def at(self, data: bytes, head: int, body: int, *, is_whole: bool) -> Fits | Open | None:
+    def at(self, data: bytes, head: int, body: int, *, is_whole: bool, looks_back: bool = True) -> Fits | Open | None:
         """Whether it fits where its head stands, from `head` to `body`. `is_whole`: no more bytes will come."""
-        if self._before is not None and not self._before.match(data, head):
+        if looks_back and self._before is not None and not self._before.match(data, head):
             return None
         if not is_whole and len(data) - body <= self._longest and self._open.match(data, body):
             return Open(self._public(data, body))

@@ -17,6 +17,8 @@ _UNFINISHED = re.compile(
     rf"(?:%{_HEX}?|\\(?:u{_HEX}{{0,3}}|x{_HEX}?|[0-3][0-7]?)?|{_HIGH}(?:\\(?:u{_HEX}{{0,3}})?)?|\x1b(?:\[[0-9;]{{0,24}})?)\Z".encode()
 )
 _LETTERS = dict(zip(b"abefnrtv", (b"\a", b"\b", b"\x1b", b"\f", b"\n", b"\r", b"\t", b"\v"), strict=True))
+# What every sequence that stands for nothing begins with.
+COLOUR = b"\x1b["
 # No sequence is longer.
 LONGEST = 32
 
@@ -24,7 +26,9 @@ LONGEST = 32
 def triggers(alphabet: bytes) -> list[bytes]:
     """What a sequence begins with that may stand for one of these bytes, or for nothing at all (a colour)."""
     known = set(alphabet)
-    found = [b"\\u", b"\\x", b"\x1b[", *(b"\\%d" % digit for digit in range(4))]
+    if not known:
+        return [COLOUR]
+    found = [b"\\u", b"\\x", COLOUR, *(b"\\%d" % digit for digit in range(4))]
     for byte in known:
         code = b"%02x" % byte
         found += [
@@ -58,10 +62,12 @@ def _is_escaped(data: bytes, start: int, at: int) -> bool:
     """Whether an odd number of backslashes stands before, the last of which begins a sequence with this byte."""
     if data[at] == 0x1B:
         return False
-    place = at
-    while place > start and data[place - 1] == 0x5C:
-        place -= 1
-    return (at - place) % 2 == 1
+    return (at - run_start(data, start, at)) % 2 == 1
+
+
+def run_start(data: bytes, start: int, at: int) -> int:
+    """Where the backslashes begin that stand before `at`; `at` where there are none."""
+    return start + len(data[start:at].rstrip(b"\\"))
 
 
 class Plain:
@@ -82,6 +88,8 @@ class Plain:
             place = found.end()
         pieces.append(data[place:end])
         self.data = b"".join(pieces)
+        self._raw = data
+        self.has_colours = data.find(COLOUR, start, end) >= 0
 
     def start_of(self, at: int) -> int:
         """Where the byte at `at` begins in the data."""
@@ -90,6 +98,10 @@ class Plain:
     def end_of(self, at: int) -> int:
         """Where the byte before `at` ends in the data."""
         return self._origin(at - 1)[1]
+
+    def is_coloured(self, start: int, end: int) -> bool:
+        """Whether a colour stood between these bytes."""
+        return self._raw.find(COLOUR, self.start_of(start), self.end_of(end)) >= 0
 
     def _origin(self, at: int) -> tuple[int, int]:
         index = bisect_right(self._starts, at) - 1

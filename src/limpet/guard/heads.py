@@ -18,6 +18,8 @@ from limpet.guard.rules import Rule
 CONTEXT = 32
 # A hidden stretch is no longer than this once its escape sequences are counted in.
 REACH = 4096
+# A token of known shape is found among colours if it is no longer.
+COLOURED = 512
 _HEAD = 12
 # Up to so many heads the fastest automaton is taken: twice as fast as the next, a few KiB for each head.
 _MANY = 8192
@@ -101,8 +103,8 @@ class Heads:
             for text in rule.heads:
                 heads.setdefault(text.encode(), _Head()).rules.append(anchored)
         public = set(heads) - secret
-        self._reach = max((len(form) for form, _ in known), default=0)
-        for trigger in escapes.triggers(bytes({byte for form, _ in known for byte in form})) if known else ():
+        self._reach = max([len(form) for form, _ in known] + [COLOURED if rules else 0])
+        for trigger in escapes.triggers(bytes({byte for form, _ in known for byte in form})) if heads else ():
             heads.setdefault(trigger, _Head()).is_trigger = True
         for each in heads.values():
             if each.literals is not None:
@@ -173,30 +175,35 @@ class Heads:
             triggers.append(cut)
             end = cut
         for first, last in _stretches(triggers, self._reach + escapes.LONGEST):
-            begin = max(start, first - self._reach)
-            while begin > start and data[begin - 1] == 0x5C:
-                begin -= 1
+            begin = escapes.run_start(data, start, max(start, first - self._reach))
             stop = min(end, last + self._reach + escapes.LONGEST)
             plain = escapes.Plain(data, begin, stop)
-            self._try_plain(plain, found, is_whole=is_whole or stop < end, length=len(data))
+            self._try_plain(data, plain, found, is_whole=is_whole or stop < end)
 
-    def _try_plain(self, plain: escapes.Plain, found: Found, *, is_whole: bool, length: int) -> None:
+    def _try_plain(self, data: bytes, plain: escapes.Plain, found: Found, *, is_whole: bool) -> None:
         if self._finder is None:
             return
         inside = Found(undecided=len(plain.data), public=len(plain.data))
-        for index, at, _ in self._finder.find_matches_as_indexes(plain.data, overlapping=True):
-            literals = self._heads[index].literals
-            if literals is not None:
-                self._try_literals(literals, plain.data, at, inside, is_whole=is_whole)
+        for index, at, body in self._finder.find_matches_as_indexes(plain.data, overlapping=True):
+            head = self._heads[index]
+            if head.literals is not None:
+                self._try_literals(head.literals, plain.data, at, inside, is_whole=is_whole)
+            # A colour may still come into what is open.
+            for rule in head.rules if plain.has_colours or not is_whole else ():
+                match rule.at(plain.data, at, body, is_whole=is_whole, looks_back=False):
+                    case Fits(begin, end) if end - at <= COLOURED and plain.is_coloured(at, end):
+                        inside.spans.append(Span(begin, FAMILY, end, rule.name))
+                    case Open() if len(plain.data) - at <= COLOURED:
+                        inside.wait(at, at)
         if not is_whole:
             self._wait_for_heads(plain.data, 0, inside)
         for span in inside.spans:
             begin, end = plain.start_of(span.start), plain.end_of(span.end)
             if end - begin <= REACH:
-                found.spans.append(Span(begin, KNOWN, end, span.name))
+                found.spans.append(Span(begin, span.rank, end, span.name))
         if inside.undecided < len(plain.data):
             begin = plain.start_of(inside.undecided)
-            if length - begin <= REACH:
+            if len(data) - begin <= REACH:
                 found.wait(begin, begin)
 
 

@@ -61,7 +61,10 @@ class Redactor:
     def text(self, text: str) -> str:
         """The whole of a text. Lone surrogates stay what they are."""
         hidden = self.bytes(text.encode("utf-8", "surrogatepass"))
-        return hidden.decode("utf-8", "surrogatepass")
+        try:
+            return hidden.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:  # a secret that is no text began within a character
+            return hidden.decode("utf-8", "replace")
 
     def value(self, value: Value) -> Value:
         """A value of JSON's kinds with every text in it redacted, keys too; numbers stay."""

@@ -50,6 +50,8 @@ def forms(value: str) -> Iterator[bytes]:
 
 def _read(form: bytes) -> set[bytes]:
     """A form, and as it reads where what only looks like an escape in it was undone with the others."""
+    if b"%" not in form and b"\\" not in form:
+        return {form}
     return {form, unquote_to_bytes(form), escapes.Plain(form, 0, len(form)).data}
 
 
