@@ -4,7 +4,7 @@ import pytest
 
 from limpet.tools.bash.meanings import exit_code_meaning
 from limpet.tools.bash.output import Whole, excerpt, looks_binary, without_mark
-from limpet.tools.bash.place import Elsewhere, Place, Told
+from limpet.tools.bash.place import Elsewhere, Place
 from limpet.tools.bash.prompts import find_prompt, hang_directive
 from limpet.tools.bash.shells import Marks, new_mark, stays_where_it_is
 from limpet.tools.bash.streaming import Matcher, PatternRefused
@@ -73,14 +73,13 @@ def kept(data: bytes) -> Kept:
 
 def test_what_the_shell_told_is_no_part_of_the_output() -> None:
     mark = new_mark()
-    data = b"early\n" + f"{mark} /host/data\x1f/host/home\x1f/host/data/sub\n".encode() + b"late"
+    data = b"early\n" + f"{mark} /mnt/data/sub\n".encode() + b"late"
 
     whole, told = without_mark(kept(data), mark)
 
     assert (whole.read(), whole.size) == (b"early\nlate", 10)
     assert [whole.read(start, 3) for start in (0, 4, 6, 9, 10)] == [b"ear", b"y\nl", b"lat", b"e", b""]
-    assert told is not None
-    assert told.path == "/mnt/data/sub"
+    assert told == "/mnt/data/sub"
 
 
 def test_long_output_shows_its_first_and_last_lines_and_names_the_file() -> None:
@@ -139,34 +138,30 @@ def test_marks_are_taken_out_wherever_they_are_cut() -> None:
 
 
 def test_a_session_moves_where_its_shell_ended_and_stays_within_its_roots() -> None:
-    place = Place("/mnt/data", ("/mnt/data", "/tmp"))
+    place = Place("/mnt/data", home="/home/agent", roots=("/mnt/data", "/tmp"))
 
-    assert place.go("/mnt/data", told("/mnt/data/sub")) is None
+    assert place.go("/mnt/data", "/mnt/data/sub") is None
     assert place.current == "/mnt/data/sub"
-    assert place.go("/mnt/data/sub", told("/mnt/data/sub")) is None
-    assert "outside /mnt/data, /tmp" in (place.go("/mnt/data/sub", told("/mnt/database")) or "")
-    assert "does not exist any more" in (place.go("/mnt/data/sub", told("/mnt/data/q (deleted)")) or "")
+    assert place.go("/mnt/data/sub", "/mnt/data/sub") is None
+    assert "outside /mnt/data, /tmp" in (place.go("/mnt/data/sub", "/mnt/database") or "")
+    assert "does not exist any more" in (place.go("/mnt/data/sub", "/mnt/data/q (deleted)") or "")
     assert place.current == "/mnt/data/sub"
 
 
 def test_a_directory_of_one_call_is_for_that_call() -> None:
-    place = Place("/mnt/data", None)
+    place = Place("/mnt/data", home="/home/agent", roots=None)
 
     assert place.resolve("a/../b") == "/mnt/data/b"
     assert place.resolve("~") == "/home/agent"
-    place.go("/mnt/data/b", told("/mnt/data/b"))
+    place.go("/mnt/data/b", "/mnt/data/b")
     assert place.current == "/mnt/data"
 
 
 def test_a_directory_outside_is_refused_with_the_constraint_to_add() -> None:
-    refused = Place("/mnt/data", ("/mnt/data",)).resolve("../../etc")
+    refused = Place("/mnt/data", home="/home/agent", roots=("/mnt/data",)).resolve("../../etc")
 
     assert isinstance(refused, Elsewhere)
     assert "add /etc to allowed_paths" in refused.problem
-
-
-def told(directory: str) -> Told:
-    return Told(directory=directory, data="/mnt/data", home="/home/agent")
 
 
 def test_a_pattern_picks_lines_in_linear_time() -> None:

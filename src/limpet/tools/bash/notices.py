@@ -28,6 +28,7 @@ class Notices:
         self._wake = anyio.Event()
         self._idle = anyio.Event()
         self._idle.set()
+        self._serving = anyio.CancelScope(shield=True)
         self.errors: list[Exception] = []
 
     @property
@@ -47,16 +48,22 @@ class Notices:
         return True
 
     async def serve(self) -> None:
-        """Deliver, until cancelled. What the callback raises is collected in `errors` and changes nothing else."""
-        while True:
-            await self._wake.wait()
-            self._wake = anyio.Event()
-            while self._pending:
-                notice = self._pending.popleft()
-                if self._dropped:
-                    notice["dropped_notifications"], self._dropped = self._dropped, 0
-                await self._deliver(notice)
-            self._idle.set()
+        """Deliver, until `stop`: also while the session is being cancelled. What the callback raises is collected in `errors` and
+        changes nothing else."""
+        with self._serving:
+            while True:
+                await self._wake.wait()
+                self._wake = anyio.Event()
+                while self._pending:
+                    notice = self._pending.popleft()
+                    if self._dropped:
+                        notice["dropped_notifications"], self._dropped = self._dropped, 0
+                    await self._deliver(notice)
+                self._idle.set()
+
+    def stop(self) -> None:
+        """Deliver nothing more."""
+        self._serving.cancel()
 
     async def flush(self) -> None:
         """Returns when all that was queued is delivered."""

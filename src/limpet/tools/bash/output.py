@@ -5,13 +5,14 @@ import posixpath
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from limpet.core.command import Stream
 from limpet.core.errors import LimpetError
-from limpet.tools.bash.place import HOME, Told
 from limpet.tools.tool import JsonObject
+from limpet.tools.view import as_commands_know
+from limpet.workspace.places import DATA, HOME
 from limpet.workspace.result import Kept
+from limpet.workspace.workspace import Workspace
 
 SIDE = 10_000  # bytes of the head and of the tail of an output that is too long for a result
 SIDE_LINES = 100
@@ -20,12 +21,6 @@ MOST_WITHOUT_FILE = 1 << 20
 _PIECE = 1 << 20
 _TOLD_WITHIN = 16 << 10
 _LOOKED_AT = 8_000
-
-
-class Writes(Protocol):
-    """What of a workspace's files is needed here."""
-
-    async def write(self, path: str, data: AsyncIterator[bytes], /) -> object: ...
 
 
 class Whole:
@@ -46,7 +41,7 @@ class Whole:
         return before + after
 
 
-def without_mark(kept: Kept, mark: str | None) -> tuple[Whole, Told | None]:
+def without_mark(kept: Kept, mark: str | None) -> tuple[Whole, str | None]:
     """The stream, and what the shell told at its end."""
     if mark is None:
         return Whole(kept), None
@@ -57,8 +52,8 @@ def without_mark(kept: Kept, mark: str | None) -> tuple[Whole, Told | None]:
     end = tail.find(b"\n", at)
     if at < 0 or end < 0:
         return Whole(kept), None
-    told = Told.read(tail[at + len(token) : end].decode(errors="surrogateescape"))
-    return Whole(kept, (begins + at, begins + end + 1)), told
+    told = tail[at + len(token) : end].decode(errors="surrogateescape")
+    return Whole(kept, (begins + at, begins + end + 1)), told if told.startswith("/") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,17 +110,17 @@ def looks_binary(data: bytes) -> bool:
     return _whole_characters(data).decode(errors="replace").count("\ufffd") * 10 > len(data)
 
 
-async def spill(files: Writes, directory: str, whole: Whole, *, ending: str) -> str | None:
-    """Write it to a new file in the workspace; returns its path, or None where none can be written. Past 60 MiB its middle is
-    left out, and counted in the file."""
+async def spill(workspace: Workspace, directory: str, whole: Whole, *, ending: str) -> str | None:
+    """Write it to a new file in the workspace; returns its path as commands know it, or None where none can be written. Past 60 MiB
+    its middle is left out, and counted in the file."""
     name = f"bash_{secrets.token_hex(4)}{ending}"
-    for place in (directory, posixpath.join(HOME, ".limpet/tool-results"), "/tmp"):
+    for place in (f"{DATA}/{directory}", f"{HOME}/{directory}", "/tmp"):
         path = posixpath.join(place, name)
         try:
-            await files.write(path, _pieces(whole))
+            await workspace.files.write(path, _pieces(whole))
         except LimpetError:
             continue  # read-only, outside what may be written, full: the next one
-        return path
+        return as_commands_know(workspace, path)
     return None
 
 
@@ -140,13 +135,13 @@ async def _pieces(whole: Whole) -> AsyncIterator[bytes]:
             yield whole.read(at, min(_PIECE, end - at))
 
 
-async def present(files: Writes, directory: str, stream: Stream, whole: Whole, *, inline: int) -> JsonObject:
+async def present(workspace: Workspace, directory: str, stream: Stream, whole: Whole, *, inline: int) -> JsonObject:
     """One stream as a result shows it: its text, and what there is to say where that is not all."""
     where: str | None = None
     binary = looks_binary(whole.read(0, _LOOKED_AT))
     if whole.size > inline or binary:
         ending = {"stdout": "", "stderr": ".stderr"}[stream] + (".bin" if binary else ".txt")
-        where = await spill(files, directory, whole, ending=ending)
+        where = await spill(workspace, directory, whole, ending=ending)
         if where is None:
             inline = MOST_WITHOUT_FILE  # nothing may be lost
     shown = excerpt(whole, inline=inline, where=where)

@@ -3,8 +3,6 @@
 import posixpath
 from dataclasses import dataclass
 
-HOME = "/home/agent"
-DATA = "/mnt/data"
 _GONE = " (deleted)"
 
 
@@ -15,38 +13,12 @@ class Elsewhere:
     problem: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What a shell said at its end: its directory as the sandbox's kernel knows it, and where its /mnt/data and home lie there."""
-
-    directory: str
-    data: str
-    home: str
-
-    @classmethod
-    def read(cls, line: str) -> "Told | None":
-        parts = line.split("\x1f", 2)
-        return (
-            cls(data=parts[0], home=parts[1], directory=parts[2])
-            if len(parts) == 3 and parts[2].startswith("/")
-            else None
-        )
-
-    @property
-    def path(self) -> str:
-        """The directory by the sandbox's own names; they differ on the runtime `local` only."""
-        if self.data and self.data != DATA:
-            for real, name in ((self.data, DATA), (self.home, HOME)):
-                if real and (self.directory == real or self.directory.startswith(f"{real}/")):
-                    return name + self.directory[len(real) :]
-        return self.directory
-
-
 class Place:
-    """One session's directory. `roots` confine it; None lets it go anywhere."""
+    """One session's directory, by the names that commands know. It begins in `start`; `roots` confine it, None lets it go anywhere."""
 
-    def __init__(self, start: str, roots: tuple[str, ...] | None) -> None:
+    def __init__(self, start: str, *, home: str, roots: tuple[str, ...] | None) -> None:
         self._start = start
+        self._home = home
         self._roots = roots
         self.current = start
 
@@ -55,7 +27,7 @@ class Place:
         if asked is None:
             return self.current
         if asked == "~" or asked.startswith("~/"):
-            asked = HOME + asked[1:]
+            asked = self._home + asked[1:]
         path = posixpath.normpath(posixpath.join(self.current, asked))
         path = "/" + path.lstrip("/")
         if self._is_allowed(path):
@@ -64,24 +36,23 @@ class Place:
             f"cwd {asked} is {path}, outside {self._shown_roots()}. Use a directory below one of them, or add {path} to allowed_paths."
         )
 
-    def go(self, began: str, told: Told | None) -> str | None:
+    def go(self, began: str, told: str | None) -> str | None:
         """Take over where a command ended that began in `began`. Returns a sentence where that is not where it ended.
 
         A command that stayed where it began moves nothing, so that a `cwd` of one call is for that call.
         """
-        if told is None or told.path == began:
+        if told is None or told == began:
             return None
-        path = told.path
-        if path.endswith(_GONE):
-            gone = path.removesuffix(_GONE)
+        if told.endswith(_GONE):
+            gone = told.removesuffix(_GONE)
             return (
                 f"The command ended in {gone}, which does not exist any more; the next call starts in {self.current}."
             )
-        if not self._is_allowed(path):
+        if not self._is_allowed(told):
             return (
-                f"The command ended in {path}, outside {self._shown_roots()}; the next call starts in {self.current}."
+                f"The command ended in {told}, outside {self._shown_roots()}; the next call starts in {self.current}."
             )
-        self.current = path
+        self.current = told
         return None
 
     def fall_back(self) -> str:

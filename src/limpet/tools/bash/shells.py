@@ -23,18 +23,23 @@ case $HOSTTYPE in x86_64) n=56;; aarch64|riscv64) n=220;; *) n=;; esac
 [[ $n ]] && hash perl 2>/dev/null && PERL_BADLANG=0 exec perl -e "$3" -- "$0" "$1" "$2" "$n"
 [[ $1 == */bash ]] || exec "$1" -c "$2"
 exec 250>&2
-export LIMPET_MARK="$0 $LIMPET_DATA"$'\x1f'"$HOME"$'\x1f' BASH_ENV=/dev/fd/251
+export LIMPET_MARK="$0 " BASH_ENV=/dev/fd/251
 exec "$1" -c "$2" 251<<'END'
 trap "{ builtin printf %s ${LIMPET_MARK@Q}; builtin pwd -P; } >&250" EXIT
 unset BASH_ENV LIMPET_MARK
 exec 251<&-
 END
 """
+# bash gives its own process to the last program of a script (`make -C sub` would move it), but not while it has a trap: so it gets
+# one for a signal that nobody sends, where the script does not speak of traps.
 _PERL = r"""
-my($m,$h,$s,$n)=@ARGV;delete $ENV{PERL_BADLANG};my $p=syscall($n+0,529,0,0,0,0);
+my($m,$h,$s,$n)=@ARGV;delete $ENV{PERL_BADLANG};
+if($h=~m{/bash$}&&$s!~/trap/&&($^F=99)&&pipe(my $r,my $w)){
+  my $f=fileno $r;syswrite $w,"trap : RTMAX;unset BASH_ENV;exec $f<&-\n";close $w;$ENV{BASH_ENV}="/dev/fd/$f"}
+my $p=syscall($n+0,529,0,0,0,0);
 if($p<=0){setpgrp if!$p;exec{$h}$h,"-c",$s;print STDERR "$h: $!\n";exit 127}
 $SIG{PIPE}="IGNORE";waitpid $p,0;my $c=$?;my $d=readlink"/proc/self/cwd";
-syswrite STDERR,"$m $ENV{LIMPET_DATA}\x1f$ENV{HOME}\x1f$d\n";exit($c&127?128+($c&127):$c>>8)
+syswrite STDERR,"$m $d\n";exit($c&127?128+($c&127):$c>>8)
 """
 
 # A background task's shell, in a process group of its own as under `bash -c`, below one that stays until all is over: SIGTERM is
@@ -53,11 +58,12 @@ exit "$c"
 """
 # The same on a terminal, which has one group in front.
 _HOLDING_TERMINAL = r"""
+exec 9>&2 2>/dev/null
 k=0
 trap 'k=1' TERM
-(builtin printf '%s pid %s\n' "$0" "$BASHPID"; exec "$1" -c "$2")
+(builtin printf '%s pid %s\n' "$0" "$BASHPID" >&9; exec "$1" -c "$2" 2>&9 9>&-)
 c=$?
-builtin printf '%s end %s\n' "$0" "$c"
+builtin printf '%s end %s\n' "$0" "$c" >&9
 ((k)) && kill -STOP $$
 exit "$c"
 """

@@ -1,0 +1,63 @@
+"""A command of `Bash` that runs to its end: in the session's directory, which it may move. Keeps nothing but that."""
+
+from collections.abc import Mapping
+
+from limpet.core.errors import WorkingDirectoryMissing
+from limpet.guard.environment import NON_INTERACTIVE
+from limpet.tools.bash.config import BashConfig
+from limpet.tools.bash.output import without_mark
+from limpet.tools.bash.place import Place
+from limpet.tools.bash.results import Speaker
+from limpet.tools.bash.schema import Request
+from limpet.tools.bash.shells import Marked, asking
+from limpet.tools.tool import JsonObject
+from limpet.workspace.audit import Call
+from limpet.workspace.result import RunResult
+from limpet.workspace.workspace import Workspace
+
+
+class Sync:
+    """Runs the commands of one session."""
+
+    def __init__(self, workspace: Workspace, *, config: BashConfig, place: Place, speaker: Speaker) -> None:
+        self._workspace = workspace
+        self._config = config
+        self._place = place
+        self._speaker = speaker
+        self.environment: Mapping[str, str] = {**NON_INTERACTIVE, **config.environment}
+
+    async def run(self, request: Request, where: str, call_id: str | None) -> JsonObject:
+        """Run it in `where` and answer. Cancelling kills it, whole tree. Raises what `Workspace.run` raises."""
+        asked = asking(request.command or "", self._config.shell)
+        notes: list[str] = []
+        try:
+            result = await self._once(request, asked, where, call_id)
+        except WorkingDirectoryMissing:
+            if request.cwd is not None or not self._place.is_away:
+                raise
+            notes.append(self._place.fall_back())
+            where = self._place.current
+            result = await self._once(request, asked, where, call_id)
+        stdout, _ = without_mark(result.kept["stdout"], None)
+        stderr, told = without_mark(result.kept["stderr"], asked.mark)
+        moved = self._place.go(where, told)
+        notes += [note for note in (moved, self._shortened(request)) if note]
+        answer = await self._speaker.ran(request, result, where, stdout=stdout, stderr=stderr, notes=tuple(notes))
+        return answer | ({"next_cwd": self._place.current} if self._place.current != where else {})
+
+    async def _once(self, request: Request, asked: Marked, where: str, call_id: str | None) -> RunResult:
+        call = Call(action="run", description=request.description, call_id=call_id, judged=request.command)
+        return await self._workspace.run(
+            asked.what,
+            cwd=where,
+            env=self.environment,
+            stdin=request.input if request.talks else None,
+            timeout=request.timeout or self._config.timeout_default,
+            call=call,
+        )
+
+    def _shortened(self, request: Request) -> str | None:
+        longest = self._workspace.max_duration
+        if longest is None or request.timeout is None or request.timeout <= longest:
+            return None
+        return f"timeout {request.timeout:g} is more than this workspace allows; {longest:g} seconds were used."

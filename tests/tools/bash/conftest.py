@@ -1,0 +1,100 @@
+"""A session of Bash over a box, on each runtime that has processes."""
+
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from limpet.tools.bash import BashConfig, BashTool
+from limpet.tools.view import as_commands_know
+from limpet.workspace.opening import open_in
+from limpet.workspace.workspace import Workspace
+from tests.support.runtimes import opened
+
+MOST = 5.0  # seconds for what should be done at once
+
+
+class Session:
+    """One tool, its notifications, and short ways to use it."""
+
+    def __init__(self, box: Workspace, **config: Any) -> None:
+        self.box = box
+        self.notes: list[dict[str, Any]] = []
+        self._heard = anyio.Event()
+        self.tool = BashTool(box, session="s1", config=BashConfig(**config), notify=self._hear)
+
+    async def __call__(self, command: str | None = None, **arguments: Any) -> dict[str, Any]:
+        given = {**arguments, **({} if command is None else {"command": command})}
+        return await self.tool.call(given)
+
+    async def content(self, path: str) -> bytes:
+        """Of a file that a result names."""
+        return await self.box.files.read(self.box.places.outside(path))
+
+    def place(self, path: str) -> str:
+        """The path by which commands know what files know as `path`."""
+        return as_commands_know(self.box, path)
+
+    async def start(self, command: str, **arguments: Any) -> str:
+        """The id of a new background task."""
+        answer = await self(command, run_in_background=True, **arguments)
+        assert "error" not in answer, answer
+        return str(answer["task_id"])
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Ask until it holds; fails after MOST seconds."""
+        with anyio.fail_after(MOST):
+            while not await holds():
+                await anyio.sleep(0.02)
+
+    async def until_prints(self, task: str, text: str) -> dict[str, Any]:
+        """Its status, once its output holds that text."""
+        answer: dict[str, Any] = {}
+
+        async def holds() -> bool:
+            nonlocal answer
+            answer = await self(task_id=task)
+            return text in answer["stdout"] + answer["stderr"]
+
+        await self.until(holds)
+        return answer
+
+    async def note(self, status: str, **facts: Any) -> dict[str, Any]:
+        """The first notification with that status and those facts, once it has come."""
+        wanted = {"status": status, **facts}
+        with anyio.fail_after(MOST):
+            while True:
+                for note in self.notes:
+                    if wanted.items() <= note.items():
+                        return note
+                heard = self._heard
+                await heard.wait()
+
+    async def _hear(self, note: dict[str, Any]) -> None:
+        self.notes.append(note)
+        heard, self._heard = self._heard, anyio.Event()
+        heard.set()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Short, for a socket's address, and passable, for boxes that run as users of their own."""
+    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
+        Path(directory).chmod(0o711)
+        yield Path(directory)
+
+
+@pytest.fixture(params=["local", "bubblewrap"])
+async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
+    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+async def bash(box: Workspace) -> AsyncIterator[Session]:
+    session = Session(box)
+    async with session.tool:
+        yield session
