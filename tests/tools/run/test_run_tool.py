@@ -28,6 +28,7 @@ async def run(box: Workspace, command: str, **arguments: Any) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.statement("s1-the-run-tool-answers-with-text-code-and-duration")
 async def test_the_result_has_the_seeds_four_fields_and_no_other_where_all_is_said(box: Workspace) -> None:
     result = await run(box, "echo out; echo err >&2; exit 3")
 
@@ -35,6 +36,7 @@ async def test_the_result_has_the_seeds_four_fields_and_no_other_where_all_is_sa
     assert result == {"stdout": "out\n", "stderr": "err\n", "exitCode": 3}
 
 
+@pytest.mark.statement("s1-the-run-tool-is-named-after-its-workspace")
 async def test_a_model_is_told_name_and_schema(memory_box: Workspace) -> None:
     tool = RunTool(memory_box, "box")
 
@@ -97,6 +99,7 @@ async def test_binary_output_is_told_and_kept_byte_for_byte(real_box: Workspace)
     assert await real_box.files.read(as_files_know(real_box, result["stdoutFile"])) == bytes(range(256))
 
 
+@pytest.mark.statement("s1-the-run-tool-streams-events")
 async def test_events_arrive_in_order_with_whole_characters(real_box: Workspace) -> None:
     events: list[ToolEvent] = []
 
@@ -121,6 +124,7 @@ async def test_events_arrive_in_order_with_whole_characters(real_box: Workspace)
     json.dumps([event.data for event in events])
 
 
+@pytest.mark.statement("s1-the-run-tool-streams-events")
 async def test_an_event_comes_while_the_command_still_runs(real_box: Workspace) -> None:
     async def listen(event: ToolEvent) -> None:
         await real_box.files.write("/mnt/data/heard", b"")
@@ -256,6 +260,7 @@ async def test_a_workspace_has_the_tools_of_what_it_has(home: Any) -> None:
     assert only_shell == ["workspace__box__run"]
 
 
+@pytest.mark.statement("s1-the-prefix-is-reserved")
 async def test_the_prefix_is_reserved_and_names_are_taken_once(memory_box: Workspace) -> None:
     own = RunTool(memory_box, "box")
     other = ShellCmdTool(memory_box, session="s")

@@ -34,6 +34,7 @@ def test_a_command_goes_its_way_and_its_record_says_when() -> None:
 
 
 @pytest.mark.parametrize("end, after", [(end, after) for end in ENDS for after in ENDS])
+@pytest.mark.statement("s3-a-lifecycle-is-tracked")
 def test_an_ended_execution_never_moves_again(end: str, after: str) -> None:
     executions = Executions()
     record = queued(executions)
@@ -77,6 +78,7 @@ def test_a_list_shows_only_what_is_asked_for() -> None:
     assert [one.id for one in executions.list(session="s", statuses=["failed"])] == [ended.id]
 
 
+@pytest.mark.statement("s3-a-session-or-a-chat-is-cancelled")
 def test_a_stop_of_one_chat_leaves_the_others_running() -> None:
     executions = Executions()
     here, there, elsewhere = queued(executions), queued(executions, chat="d"), queued(executions, session="t")

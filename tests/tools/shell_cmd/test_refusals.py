@@ -3,6 +3,8 @@
 The cases are those of seed 03 and every bypass that was seen to pass its first implementation.
 """
 
+from typing import Any
+
 import pytest
 
 from limpet.tools.shell_cmd.config import ShellCmdConfig
@@ -30,6 +32,7 @@ def code(command: str, *parameters: str, config: ShellCmdConfig = STRICT) -> str
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("config", [STRICT, LENIENT], ids=["strict", "lenient"])
+@pytest.mark.statement("s3-control-syntax-is-refused")
 def test_control_syntax_in_the_command_is_always_refused(command: str, config: ShellCmdConfig) -> None:
     assert code(command, config=config) == "control_syntax"
 
@@ -37,6 +40,7 @@ def test_control_syntax_in_the_command_is_always_refused(command: str, config: S
 @pytest.mark.parametrize(
     "parameter", ["a&&b", "a|b", "a;b", ">x", "<x", "$(id)", "`id`", "a\nb", "a\rb", "5 > 3", "a&b"]
 )
+@pytest.mark.statement("s3-control-syntax-is-refused")
 def test_control_syntax_in_parameters_is_refused_unless_it_may_pass_on(parameter: str) -> None:
     assert code("echo", parameter) == "control_syntax"
     assert code("echo", parameter, config=LENIENT) is None
@@ -54,6 +58,7 @@ def test_what_is_inert_without_a_shell_passes_where_the_syntax_is_not_strict(wor
 
 
 @pytest.mark.parametrize("words", [("ls -la",), ("git status",), ("codex exec 'do it'",), ("  npm   test ",)])
+@pytest.mark.statement("s3-command-is-one-executable")
 def test_a_command_of_several_words_is_told_how_to_split_them(words: tuple[str]) -> None:
     refused = judged(*words)
 
@@ -112,6 +117,7 @@ def test_assignments_and_words_of_shells_are_no_programs(command: str) -> None:
     ],
     ids=" ".join,
 )  # fmt: skip
+@pytest.mark.statement("s3-inline-code-is-refused")
 def test_inline_scripts_are_refused_however_they_are_given(words: tuple[str, ...]) -> None:
     assert code(*words, config=LENIENT) == "inline_script"
 
@@ -185,3 +191,26 @@ def test_a_variable_is_told_that_nobody_expands_it(parameter: str) -> None:
 )  # fmt: skip
 def test_ai_commands_are_known_by_their_first_word_in_any_case(command: str, is_one: bool) -> None:
     assert is_ai_command(command, STRICT.ai_commands) is is_one
+
+
+EXAMPLES = [
+    {"command": "ls", "parameters": ["-la", "./"]},
+    {"command": "npm", "parameters": ["test", "--", "tests/core/events/"], "timeout": 900000},
+    {"command": "pwd", "directory": "./"},
+    {
+        "command": "npm",
+        "parameters": ["run", "build"],
+        "output_format": "json",
+        "output_detail": "minimal",
+        "artifact_paths": ["dist/app.js"],
+    },
+]
+
+
+@pytest.mark.statement("s3-examples-run", "s3-timeout-is-in-milliseconds")
+@pytest.mark.parametrize("example, seconds", list(zip(EXAMPLES, [600.0, 900.0, 600.0, 600.0], strict=True)))
+def test_the_seeds_examples_are_taken_as_they_stand(example: dict[str, Any], seconds: float) -> None:
+    request = read_request(example, STRICT)
+
+    assert refuse_request(request, STRICT) is None
+    assert request.timeout == seconds

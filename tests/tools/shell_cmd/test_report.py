@@ -25,6 +25,7 @@ REPORT = Report(
 )
 
 
+@pytest.mark.statement("s3-json-is-machine-readable")
 def test_json_has_the_six_fields_and_no_other_where_there_is_nothing_else_to_say() -> None:
     assert as_json(REPORT) == {
         "exit_code": 0,

@@ -1,6 +1,7 @@
 """`shell_cmd` in real boxes: what it runs, where, what it gives back, and how it is stopped."""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,7 +12,9 @@ from limpet.tools.shell_cmd.config import ShellCmdConfig
 from limpet.tools.shell_cmd.executions import Executions
 from limpet.tools.shell_cmd.tool import ShellCmdTool
 from limpet.tools.view import as_files_know
+from limpet.workspace.opening import Opening, open_in
 from limpet.workspace.workspace import Workspace
+from tests.support.runtimes import opened
 
 pytestmark = pytest.mark.anyio
 
@@ -32,6 +35,7 @@ async def script(box: Workspace, name: str, text: bytes) -> None:
     await box.files.write(f"/mnt/data/{name}", SCRIPT + text, mode=0o755)
 
 
+@pytest.mark.statement("s3-markdown-is-the-default-format", "s3-examples-run")
 async def test_the_seeds_examples_run_as_they_stand(box: Workspace) -> None:
     await box.files.write("/mnt/data/file.txt", b"x")
 
@@ -42,6 +46,7 @@ async def test_the_seeds_examples_run_as_they_stand(box: Workspace) -> None:
     assert "✅ Exit code 0" in here["markdown"]
 
 
+@pytest.mark.statement("s3-parameters-are-tokens", "s3-no-shell-is-in-between")
 async def test_arguments_arrive_as_they_are_written(box: Workspace) -> None:
     await box.files.write("/mnt/data/a.txt", b"")
     odd = ["$HOME", "*", "it's", 'x" -rf "y', "#x", "a\\", "(b)", "{a,b}", "~root"[1:], "", "ü 🐚"]
@@ -53,6 +58,7 @@ async def test_arguments_arrive_as_they_are_written(box: Workspace) -> None:
     assert result["stdout"] == "".join(f"{one}|" for one in odd)
 
 
+@pytest.mark.statement("s3-directory-is-resolved-and-used")
 async def test_the_directory_is_inside_the_trusted_one_and_used(box: Workspace) -> None:
     await box.files.write("/mnt/data/sub/deep/x", b"found\n")
 
@@ -62,6 +68,7 @@ async def test_the_directory_is_inside_the_trusted_one_and_used(box: Workspace) 
     assert (await as_json(box, "cat", "sub/deep/x", directory="  "))["stdout"] == "found\n"
 
 
+@pytest.mark.statement("s3-the-working-directory-is-trusted")
 async def test_another_trusted_directory_is_the_ground_of_all_paths(box: Workspace) -> None:
     await box.files.write("/mnt/data/project/x", b"mine\n")
     await box.files.write("/mnt/data/other", b"not mine\n")
@@ -77,6 +84,7 @@ async def test_another_trusted_directory_is_the_ground_of_all_paths(box: Workspa
 @pytest.mark.parametrize(
     "directory", ["/etc", "..", "../..", "/mnt", "/mnt/database", "~", "sub/../../..", "link", "link/x"]
 )
+@pytest.mark.statement("s3-a-directory-outside-is-refused", "s3-a-mismatch-names-the-trusted-directory")
 async def test_a_directory_outside_is_a_mismatch_and_nothing_runs(box: Workspace, directory: str) -> None:
     await box.run("ln -s /etc link")
 
@@ -106,6 +114,7 @@ async def test_a_directory_that_is_not_there_is_told(box: Workspace) -> None:
         ("link/evil", []),
     ],
 )  # fmt: skip
+@pytest.mark.statement("s3-paths-outside-are-refused")
 async def test_paths_that_leave_are_refused_before_anything_runs(
     box: Workspace, command: str, parameters: list[str]
 ) -> None:
@@ -152,6 +161,7 @@ async def test_a_program_that_is_not_there_is_a_result(box: Workspace) -> None:
     assert "no-such-program" in result["stderr"]
 
 
+@pytest.mark.statement("s3-output-is-captured")
 async def test_a_failing_command_is_a_result_with_both_streams(real_box: Workspace) -> None:
     await script(real_box, "fails", b"echo out; echo err >&2; exit 3\n")
 
@@ -166,6 +176,7 @@ async def test_a_failing_command_is_a_result_with_both_streams(real_box: Workspa
     assert result["duration_ms"] > 0
 
 
+@pytest.mark.statement("s3-minimal-is-the-default-detail", "s3-full-gives-the-whole-output")
 async def test_minimal_shows_400_characters_and_full_shows_all(box: Workspace) -> None:
     await box.files.write("/mnt/data/long", "ü".encode() * 5_000)
 
@@ -208,6 +219,7 @@ async def test_binary_output_is_shown_as_far_as_it_goes_and_kept(real_box: Works
     assert await real_box.files.read(as_files_know(real_box, result["stdout_file"])) == data
 
 
+@pytest.mark.statement("s3-artifacts-have-hashes")
 async def test_artifacts_have_digest_and_size_or_their_own_error(box: Workspace) -> None:
     await box.run("mkdir dist; printf built > dist/app.js; ln -s app.js dist/inside.js; ln -s /etc/passwd dist/out.js")
 
@@ -222,6 +234,7 @@ async def test_artifacts_have_digest_and_size_or_their_own_error(box: Workspace)
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "link", "link/passwd"])
+@pytest.mark.statement("s3-artifacts-stay-in-scope")
 async def test_artifacts_outside_are_refused_before_the_command_runs(box: Workspace, path: str) -> None:
     await box.run("ln -s /etc link")
 
@@ -239,6 +252,7 @@ async def test_a_command_without_input_does_not_wait_for_any(box: Workspace) -> 
     assert (result["exit_code"], result["stdout"]) == (0, "")
 
 
+@pytest.mark.statement("s3-timeout-is-in-milliseconds")
 async def test_a_timeout_kills_and_keeps_what_was_printed(real_box: Workspace) -> None:
     await script(real_box, "slow", b"echo begun; sleep 60\n")
     shared = Executions()
@@ -251,6 +265,7 @@ async def test_a_timeout_kills_and_keeps_what_was_printed(real_box: Workspace) -
     assert [one.status for one in shared.list(session="s")] == ["timed_out"]
 
 
+@pytest.mark.statement("s3-chunks-are-tool-stream-events")
 async def test_output_is_told_while_it_arrives_with_the_calls_id(real_box: Workspace) -> None:
     await script(real_box, "talk", b"printf '\\303'; sleep 0.2; printf '\\274b'; echo oh >&2\n")
     events: list[ToolEvent] = []
@@ -282,6 +297,7 @@ async def test_a_listener_that_fails_changes_nothing_about_the_command(real_box:
     assert (result["exit_code"], result["stdout"]) == (0, "hi\n")
 
 
+@pytest.mark.statement("s3-a-session-or-a-chat-is-cancelled")
 async def test_a_stop_of_the_chat_kills_its_command_and_leaves_the_others(real_box: Workspace) -> None:
     await script(real_box, "wait", b"trap '' TERM; echo $1; while [ ! -e go ]; do sleep 0.05; done; echo done\n")
     shared = Executions()
@@ -329,6 +345,7 @@ async def test_a_caller_who_is_cancelled_leaves_a_canceled_record_and_no_process
     assert (await real_box.run("pgrep -fx 'sleep 4242' || echo none")).stdout == b"none\n"
 
 
+@pytest.mark.statement("s3-a-lifecycle-is-tracked")
 async def test_records_say_how_each_command_ended(box: Workspace) -> None:
     shared = Executions()
     here = tool(box, executions=shared, chat="c")
@@ -346,20 +363,24 @@ async def test_records_say_how_each_command_ended(box: Workspace) -> None:
     assert records[2].stdout_bytes == 3
 
 
+@pytest.mark.parametrize("runtime", ["local", "bubblewrap"])
 @pytest.mark.parametrize("name", ["codex", "gemini", "copilot"])
-async def test_an_ai_command_that_ends_well_is_the_answer(real_box: Workspace, name: str) -> None:
-    await script(real_box, name, b"printf '\\033[32mDone\\033[0m\\n'; echo thinking >&2\n")
-    ai = tool(real_box, config=ShellCmdConfig(ai_commands=frozenset({f"./{name}"})))
-
-    result = await ai.call({"command": f"./{name}", "parameters": ["exec", "do it"]})
+@pytest.mark.statement("s3-ai-commands-answer-for-themselves", "s3-ai-commands-keep-their-record")
+async def test_an_ai_command_that_ends_well_is_the_answer(home: Path, runtime: str, name: str) -> None:
+    with_bin = Opening(env={"PATH": "bin:/usr/bin:/bin"})
+    async with opened(runtime, home) as there, open_in(there, opening=with_bin) as box:
+        await script(box, f"bin/{name}", b"printf '\\033[32mDone\\033[0m\\n'; echo thinking >&2; seq 200 >&2\n")
+        result = await tool(box).call({"command": name, "parameters": ["exec", "do it"]})
 
     assert (result["assistant_text"], result["ends_turn"]) == ("Done", True)
-    assert f'**Command:** `./{name} exec "do it"`' in result["markdown"]
-    assert "thinking" in result["markdown"]
+    assert f'**Command:** `{name} exec "do it"`' in result["markdown"]
+    assert "thinking\n1\n2\n" in result["markdown"]
+    assert "\n200\n" in result["markdown"]
     assert "(preview)" not in result["markdown"]
 
 
 @pytest.mark.parametrize("name", ["codex", "Gemini", "COPILOT"])
+@pytest.mark.statement("s3-failed-ai-commands-are-explained")
 async def test_an_ai_command_that_fails_says_so_formatted(box: Workspace, name: str) -> None:
     result = await tool(box).call({"command": name})
 
@@ -379,7 +400,7 @@ async def test_other_commands_end_no_turn(box: Workspace) -> None:
     [
         ({}, "command is missing"), ({"command": ""}, "command is empty"), ({"command": 5}, "command must be a text"),
         ({"command": "''"}, "command is empty"), ({"command": "ls", "parameters": "-la"}, "parameters must be a list of texts"),
-        ({"command": "ls", "parameters": ["a", None]}, "parameters[1] must be a text"), 
+        ({"command": "ls", "parameters": ["a", None]}, "parameters[1] must be a text"),
         ({"command": "ls", "timeout": -1}, "from 0 to 604800000"),
         ({"command": "ls", "timeout": "soon"}, "timeout must be a number"), ({"command": "ls", "args": []}, '"args" is not an argument'),
         ({"command": "ls", "output_format": "yaml"}, 'one of "markdown", "json"'), ({"command": "ls\0"}, "NUL character"),
@@ -387,6 +408,7 @@ async def test_other_commands_end_no_turn(box: Workspace) -> None:
         ({"command": "ls", "working_directory": "/"}, '"working_directory" is not an argument of it; did you mean directory'),
     ],
 )  # fmt: skip
+@pytest.mark.statement("s3-command-is-required")
 async def test_a_wrong_argument_is_told_with_an_example(
     memory_box: Workspace, arguments: dict[str, Any], problem: str
 ) -> None:
@@ -426,6 +448,7 @@ async def test_a_timeout_of_nothing_is_the_default(box: Workspace) -> None:
     assert (await as_json(box, "echo", "hi", timeout=0))["stdout"] == "hi\n"
 
 
+@pytest.mark.statement("s3-the-tool-is-shell-cmd", "s3-only-on-a-users-request")
 async def test_the_model_is_told_to_wait_for_an_explicit_request(memory_box: Workspace) -> None:
     shown = tool(memory_box)
 
