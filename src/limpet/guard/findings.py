@@ -1,0 +1,104 @@
+"""What a script would do, as values: the commands it runs, the files it opens, the texts it evaluates, and what is not sure."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from limpet.guard.state import State
+from limpet.guard.tree import Node
+from limpet.guard.words import Field
+
+LONGEST_QUOTE = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """Something whose effect the text does not tell. `construct` as written, `why` and `instead` as ends of sentences. `variable`
+    is the one that programs obey and that is set, so that a policy may allow it by name."""
+
+    construct: str
+    why: str
+    instead: str
+    variable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What a command reads on its standard input: texts from the script, and what the commands before it in a pipe print."""
+
+    texts: tuple[str, ...] = ()
+    calls: "tuple[Call, ...]" = ()
+    is_unsure: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One command with its arguments. `places` are the directories it may run in (None: any). Where `in_shell`, its name may be a
+    builtin; else it is a program, as after env or xargs. `is_function` where the script has surely defined it: its body is judged
+    by itself. `source` is the command as written."""
+
+    fields: tuple[Field, ...]
+    source: str
+    places: frozenset[str] | None
+    home: str
+    feed: Feed = Feed()
+    in_shell: bool = True
+    is_function: bool = False
+    depth: int = 0
+
+    @property
+    def name(self) -> str | None:
+        """The command's name as written; None where it is not sure."""
+        return self.fields[0].text if self.fields and self.fields[0].is_exact else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A file that a redirection opens."""
+
+    target: Field
+    writes: bool
+    source: str
+    places: frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """Text that is run as a script of its own, with what is known by then."""
+
+    text: str
+    source: str
+    state: State
+    feed: Feed = Feed()
+    depth: int = 0
+
+
+@dataclass(slots=True)
+class Findings:
+    """All that a script would do."""
+
+    calls: list[Call] = field(default_factory=list)
+    openings: list[Opening] = field(default_factory=list)
+    scripts: list[Evaluated] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
+    bombs: list[str] = field(default_factory=list)
+
+    def doubt(self, construct: str, why: str, instead: str, *, variable: str = "") -> None:
+        self.doubts.append(Doubt(construct=shortened(construct), why=why, instead=instead, variable=variable))
+
+
+def shortened(text: str) -> str:
+    """As a message quotes it: one line, not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_QUOTE else line[: LONGEST_QUOTE - 1] + "…"
+
+
+class Shell(Protocol):
+    """Whoever walks a script, as builtins see it."""
+
+    findings: Findings
+    feed: Feed
+
+    def unsure(self, node: Node, why: str, instead: str) -> None: ...
+    def assign(
+        self, name: str, state: State, *, source: str, is_exported: bool = False, text: str | None = None
+    ) -> bool: ...

@@ -1,0 +1,41 @@
+"""Lines that a backslash joins, where the parser and bash may differ. Pure.
+
+shfmt 3.14 takes the line after a comment that ends in a backslash for a part of the line before, and does not see `$(…)` when a
+backslash and a line break stand behind the `$`; bash runs both. Only the everyday form is left: a blank, the backslash, the break.
+"""
+
+import re
+from collections.abc import Iterator
+
+from limpet.guard.effects import everything
+from limpet.guard.tree import DblQuoted, File, Redirect, SglQuoted
+
+_JOINED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\n")
+_COMMENT = re.compile(rb"(?:^|[\s;&|(){}`])#")
+
+
+def unclear_lines(source: bytes, file: File) -> Iterator[str]:
+    """The lines whose joining is not sure."""
+    if b"\\\n" not in source:
+        return
+    literal = list(_literal(file))
+    for found in _JOINED.finditer(source):
+        at = found.start()
+        begin = source.rfind(b"\n", 0, found.end() - 1) + 1
+        is_plain = not found[1] and source[at - 1 : at] in (b" ", b"\t") and not _COMMENT.search(source[begin:at])
+        if not is_plain and not any(start <= at < end for start, end in literal):
+            yield source[begin : found.end()].decode(errors="replace")
+
+
+def _literal(file: File) -> Iterator[tuple[int, int]]:
+    """Where nothing is joined: single quotes, and here-documents with a quoted end."""
+    for node in everything(file):
+        if isinstance(node, Redirect) and node.hdoc is not None and node.word is not None:
+            quoted = any(
+                isinstance(part, SglQuoted | DblQuoted) or "\\" in getattr(part, "value", "")
+                for part in node.word.parts
+            )
+            if quoted and node.hdoc.pos and node.hdoc.end:
+                yield node.hdoc.pos.offset, node.hdoc.end.offset
+        elif isinstance(node, SglQuoted) and not node.dollar and node.pos and node.end:
+            yield node.pos.offset, node.end.offset

@@ -1,0 +1,357 @@
+"""A script, followed in the order in which bash runs it: what it calls, opens and evaluates, and what is known of variables and
+directory by then. Pure. Every node type of the tree is named here; what bash evaluates out of sight is a doubt."""
+
+from collections.abc import Sequence
+
+from limpet.guard import calls, effects, parameters
+from limpet.guard.arithmetic import assigned, computed, only_computes
+from limpet.guard.findings import Feed, Findings, Opening
+from limpet.guard.lines import unclear_lines
+from limpet.guard.state import NUMBERS, State, Values, exact, join, joined
+from limpet.guard.tree import (
+    ArithmCmd,
+    Arithmetic,
+    ArithmExp,
+    BinaryCmd,
+    BinaryTest,
+    Block,
+    CallExpr,
+    CaseClause,
+    CmdSubst,
+    CoprocClause,
+    CStyleLoop,
+    DeclClause,
+    File,
+    ForClause,
+    FuncDecl,
+    IfClause,
+    LetClause,
+    Node,
+    ParamExp,
+    ParenTest,
+    ProcSubst,
+    Redirect,
+    Stmt,
+    Subshell,
+    Test,
+    TestClause,
+    TimeClause,
+    UnaryTest,
+    WhileClause,
+    Word,
+    WordIter,
+)
+from limpet.guard.variables import is_name, is_obeyed_unexported, rules_bash, rules_programs
+from limpet.guard.words import Field, Piece, fields, text_of
+
+Out = tuple[State, State]  # after success, after failure
+_NUMERIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
+_FILE_TESTS = frozenset("-e -f -d -c -b -p -S -L -h -k -g -u -G -O -N -r -w -x -s".split())
+_WRITES = frozenset("> >> >| &> &>> <>".split())
+
+
+class Walk:
+    """One script's walk. `findings` may be shared by several scripts."""
+
+    def __init__(self, source: bytes, findings: Findings, *, feed: Feed = Feed(), depth: int = 0) -> None:  # noqa: B008  # frozen
+        self.findings = findings
+        self.feed = feed
+        self.depth = depth
+        self.bodies: dict[str, effects.Effects] = {}
+        self._source = source
+
+    def run(self, file: File, state: State) -> State:
+        """Follows the whole script; the state in which it ends."""
+        whole = effects.of(file.stmts)
+        for line in unclear_lines(self._source, file):
+            self.findings.doubt(
+                line, "a backslash at its end joins lines in a way that is read differently", "write it on one line"
+            )
+        state.has_arrays = state.has_arrays or whole.has_arrays or whole.is_wild
+        return join(*self._sequence(file.stmts, state))
+
+    # --- order -----------------------------------------------------------------------------------------------------
+
+    def _sequence(self, stmts: Sequence[Stmt], state: State) -> Out:
+        out = (state, state)
+        for stmt in stmts:
+            out = self._stmt(stmt, join(*out))
+        return out
+
+    def _stmt(self, stmt: Stmt, state: State) -> Out:
+        outer = self.feed
+        for redirect in stmt.redirs:
+            self._redirect(redirect, state)
+        try:
+            if stmt.background:
+                self._cmd(stmt, state.copy())
+                return state, state
+            good, bad = self._cmd(stmt, state)
+            return (bad, good) if stmt.negated else (good, bad)
+        finally:
+            self.feed = outer
+
+    def _cmd(self, stmt: Stmt, state: State) -> Out:
+        match stmt.cmd:
+            case None:
+                return state, state
+            case CallExpr():
+                return calls.call(self, stmt.cmd, state)
+            case DeclClause():
+                return calls.declare(self, stmt.cmd, state)
+            case BinaryCmd():
+                return self._binary(stmt.cmd, state)
+            case Block():
+                return self._sequence(stmt.cmd.stmts, state)
+            case Subshell():
+                self._sequence(stmt.cmd.stmts, state.copy())
+                return state, state
+            case IfClause():
+                return self._if(stmt.cmd, state)
+            case WhileClause():
+                return self._while(stmt.cmd, state)
+            case ForClause():
+                return self._for(stmt.cmd, state)
+            case CaseClause():
+                return self._case(stmt.cmd, state)
+            case FuncDecl():
+                return self._function(stmt.cmd, state)
+            case TestClause():
+                self._test(stmt.cmd.x, state)
+                return state, state
+            case ArithmCmd():
+                self._computes(stmt.cmd, [stmt.cmd.x], state)
+                return state, state
+            case LetClause():
+                self._computes(stmt.cmd, stmt.cmd.exprs, state)
+                return state, state
+            case TimeClause():
+                return self._stmt(stmt.cmd.stmt, state) if stmt.cmd.stmt else (state, state)
+            case CoprocClause():
+                self.unsure(stmt.cmd, "it runs beside the script", "write it without coproc")
+                if stmt.cmd.stmt:
+                    self._stmt(stmt.cmd.stmt, state.copy())
+                return state, state
+
+    def _binary(self, cmd: BinaryCmd, state: State) -> Out:
+        if cmd.op in ("|", "|&"):
+            self._pipe(cmd, state)
+            return state, state
+        good, bad = self._stmt(cmd.x, state.copy())
+        if cmd.op == "&&":
+            then_good, then_bad = self._stmt(cmd.y, good.copy())
+            return then_good, join(bad, then_bad)
+        then_good, then_bad = self._stmt(cmd.y, bad.copy())
+        return join(good, then_good), then_bad
+
+    def _pipe(self, cmd: BinaryCmd, state: State) -> None:
+        outer = self.feed
+        before = len(self.findings.calls)
+        self._stmt(cmd.x, state.copy())
+        self.feed = Feed(calls=tuple(self.findings.calls[before:]))
+        self._stmt(cmd.y, state.copy())
+        self.feed = outer
+
+    def _if(self, cmd: IfClause, state: State) -> Out:
+        good, bad = self._sequence(cmd.cond, state)
+        then = self._sequence(cmd.then, good.copy())
+        otherwise = (bad, bad)
+        if cmd.else_ is not None:
+            rest = cmd.else_
+            otherwise = self._if(rest, bad.copy()) if rest.cond else self._sequence(rest.then, bad.copy())
+        return join(then[0], otherwise[0]), join(then[1], otherwise[1])
+
+    def _while(self, cmd: WhileClause, state: State) -> Out:
+        effects.of([*cmd.cond, *cmd.do], self.bodies.values()).happen(state)
+        good, bad = self._sequence(cmd.cond, state.copy())
+        if cmd.until:
+            good, bad = bad, good
+        self._sequence(cmd.do, good.copy())
+        after = join(state, bad)
+        return after, after
+
+    def _for(self, cmd: ForClause, state: State) -> Out:
+        happened = effects.of([*cmd.do, cmd.loop], self.bodies.values())
+        if isinstance(cmd.loop, CStyleLoop):
+            self._computes(cmd, [cmd.loop.init], state)
+            happened.happen(state)
+            self._computes(cmd, [cmd.loop.cond, cmd.loop.post], state)
+        else:
+            values = self._items(cmd.loop, state)
+            happened.values.pop(cmd.loop.name.value, None)
+            happened.happen(state)
+            self.assign(cmd.loop.name.value, state, source=self.text(cmd.loop))
+            state.set(cmd.loop.name.value, values)
+        if cmd.select:
+            state.set("REPLY", None)
+        self._sequence(cmd.do, state.copy())
+        return state, state
+
+    def _items(self, loop: WordIter, state: State) -> Values:
+        if loop.in_pos is None:
+            return None
+        values: Values = exact("")
+        for word in loop.items:
+            for made in fields(word, state, self):
+                for field in made:
+                    values = joined(values, None if field.kind == "unknown" else frozenset({(field.text, field.kind)}))
+        return values if values is None or len(values) == 1 else values - {("", "exact")}
+
+    def _case(self, cmd: CaseClause, state: State) -> Out:
+        fields(cmd.word, state, self)
+        after, falls = state.copy(), None
+        for item in cmd.items:
+            for pattern in item.patterns:
+                fields(pattern, state, self)
+            entry = state.copy() if falls is None else join(state.copy(), falls)
+            falls = join(*self._sequence(item.stmts, entry))
+            after = join(after, falls)
+            falls = falls.copy() if item.op in (";&", ";;&") else None
+        return after, after
+
+    def _function(self, cmd: FuncDecl, state: State) -> Out:
+        name = cmd.name.value
+        if calls.is_builtin(name):
+            self.unsure(cmd, f"it changes what {name} means", "give the function another name")
+        if not isinstance(cmd.body.cmd, Block | Subshell | IfClause | WhileClause | ForClause | CaseClause):
+            self.unsure(
+                cmd, "where its body ends is read in two ways", "write a line break or ; after the function's }"
+            )
+        body = state.foreign()
+        body.functions = state.functions | {name}
+        self.bodies[name] = effects.of([cmd.body], self.bodies.values())
+        outer, self.feed = self.feed, Feed(is_unsure=True)
+        self._stmt(cmd.body, body)
+        self.feed = outer
+        if calls.is_bomb(name, cmd.body):
+            self.findings.bombs.append(self.text(cmd))
+        state.functions |= {name}
+        return state, state
+
+    # --- what is evaluated on the way ------------------------------------------------------------------------------
+
+    def _redirect(self, redirect: Redirect, state: State) -> None:
+        source = self.text(redirect)
+        if redirect.n is not None and redirect.n.value.startswith("{"):
+            name = redirect.n.value.strip("{}")
+            if not is_name(name):
+                self.unsure(redirect, "its descriptor's variable is a subscript", "use a plain name")
+            self.assign(name, state, source=source)
+            state.set(name, NUMBERS)
+        if redirect.op in ("<<", "<<-", "<<<"):
+            body = redirect.word if redirect.op == "<<<" else redirect.hdoc
+            text = text_of(body, state, self) if redirect.op == "<<<" else parameters.here_document(body, state, self)
+            self.feed = Feed(texts=(text,)) if text is not None else Feed(is_unsure=True)
+            return
+        for made in fields(redirect.word, state, self) if redirect.word else []:
+            target = made[0] if len(made) == 1 else Field("", source, "unknown")
+            if redirect.op in ("<&", ">&") and (
+                target.kind == "number" or (target.is_exact and is_descriptor(target.text))
+            ):
+                continue
+            writes = redirect.op in _WRITES or redirect.op == ">&"
+            self.findings.openings.append(Opening(target=target, writes=writes, source=source, places=state.places))
+            if not writes:
+                self.feed = Feed(is_unsure=True)
+
+    def _test(self, test: Test, state: State) -> None:
+        match test:
+            case Word():
+                fields(test, state, self)
+            case ParenTest():
+                self._test(test.x, state)
+            case UnaryTest():
+                self._test(test.x, state)
+                if test.op in ("-v", "-R") and not (
+                    isinstance(test.x, Word) and is_name(text_of(test.x, state, self) or "")
+                ):
+                    self.unsure(test, "it evaluates subscripts", 'write [[ -n ${name+x} ]] or [[ -n "$name" ]]')
+                if test.op in _FILE_TESTS:
+                    self._looked_at(test.x, state)
+            case BinaryTest():
+                if test.op in _NUMERIC_TESTS:
+                    self._computes(test, [side for side in (test.x, test.y) if isinstance(side, Word)], state)
+                self._test(test.x, state)
+                self._test(test.y, state)
+                if test.op == "=~":
+                    state.set("BASH_REMATCH", None)
+                if test.op in ("-nt", "-ot", "-ef"):
+                    self._looked_at(test.x, state)
+                    self._looked_at(test.y, state)
+
+    def _looked_at(self, word: Test, state: State) -> None:
+        for made in fields(word, state, self) if isinstance(word, Word) else []:
+            for target in made:
+                source = self.text(word)
+                self.findings.openings.append(Opening(target=target, writes=False, source=source, places=state.places))
+
+    def _computes(self, node: Node, expressions: Sequence[Arithmetic | None], state: State) -> None:
+        for expression in expressions:
+            if not only_computes(expression, state, self._is_counted):
+                self.unsure(
+                    node,
+                    "arithmetic evaluates what its variables hold, and they may hold commands",
+                    "compute only with numbers and with variables that are set to numbers in the same script",
+                )
+            for name in assigned(expression):
+                self.assign(name, state, source=self.text(node))
+            self._inside(expression, state)
+            computed(state, expression)
+
+    def _inside(self, expression: Arithmetic | None, state: State) -> None:
+        """Commands that are substituted in arithmetic."""
+        for node in effects.everything(expression) if expression is not None else []:
+            if isinstance(node, CmdSubst | ProcSubst):
+                self.substituted(node, state)
+
+    def _is_counted(self, part: CmdSubst) -> bool:
+        return calls.prints_a_number(part, self.bodies)
+
+    # --- what words ask for ----------------------------------------------------------------------------------------
+
+    def substituted(self, part: CmdSubst | ProcSubst, state: State) -> None:
+        if isinstance(part, CmdSubst) and part.backquotes and "\\" in self.text(part):
+            self.unsure(part, "backslashes in backquotes are undone twice", "write $(…)")
+        outer = self.feed
+        if isinstance(part, ProcSubst) and part.op != "<(":
+            self.feed = Feed(is_unsure=True)
+        self._sequence(part.stmts, state.copy())
+        self.feed = outer
+
+    def arithmetic(self, part: ArithmExp, state: State) -> None:
+        self._computes(part, [part.x], state)
+
+    def parameter(self, part: ParamExp, state: State, *, is_quoted: bool) -> list[Piece]:
+        return parameters.pieces(part, state, self, is_quoted=is_quoted)
+
+    def subscript(self, node: Node, index: Arithmetic | None, state: State) -> None:
+        """Array subscripts are arithmetic, and evaluated as such."""
+        if index is not None and not parameters.is_plain_key(index, state):
+            self._computes(node, [index], state)
+
+    def assign(
+        self, name: str, state: State, *, source: str, is_exported: bool = False, text: str | None = None
+    ) -> bool:
+        """Whether the script may set this variable; a doubt where not. `text` is its new value where it is known."""
+        obeyed = rules_programs(name) if is_exported else is_obeyed_unexported(name)
+        if not obeyed or calls.is_harmless(name, text):
+            return True
+        variable = "" if rules_bash(name) else name
+        why = f"{name} changes what other commands do"
+        self.findings.doubt(source, why, "leave it as it is, or use another name", variable=variable)
+        return False
+
+    def unsure(self, node: Node, why: str, instead: str) -> None:
+        self.findings.doubt(self.text(node), why, instead)
+
+    def text(self, node: Node) -> str:
+        """The node as it stands in the script."""
+        start, end = (node.pos.offset if node.pos else 0), (node.end.offset if node.end else len(self._source))
+        return self._source[start:end].decode(errors="replace")
+
+    source_of = text
+
+
+def is_descriptor(text: str) -> bool:
+    """What may follow >& and <& without naming a file."""
+    return text == "-" or text.removesuffix("-").isdigit()

@@ -1,0 +1,31 @@
+"""What people and models type every day passes, under each kind of policy."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from limpet.core.command import Command, Script
+from limpet.guard.judge import Judge
+from limpet.guard.policy import Policy
+from limpet.guard.syntax import Parser
+from limpet.guard.verdict import Allowed
+from tests.guard.everyday import BY_DEFAULT, CONFINED, READONLY, TOOLS, UNDER_AN_ALLOWLIST
+
+CASES = [
+    *((Policy(allowed_commands=TOOLS), text) for text in UNDER_AN_ALLOWLIST),
+    *((Policy(readonly=True), text) for text in READONLY),
+    *((Policy(allowed_paths=()), text) for text in CONFINED),
+    *((Policy(), text) for text in BY_DEFAULT),
+]
+
+
+@pytest.fixture(scope="module")
+async def parser(anyio_backend: str) -> AsyncIterator[Parser]:
+    async with Parser() as parser:
+        yield parser
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("policy, text", CASES, ids=[text for _, text in CASES])
+async def test_an_everyday_command_passes(parser: Parser, policy: Policy, text: str) -> None:
+    assert await Judge(policy, parser=parser).judge(Command(what=Script(text))) == Allowed()
