@@ -4,6 +4,8 @@ from importlib import import_module  # noqa: TID251 - as in limpet/__init__: a n
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from limpet.tools.bash import BashConfig as BashConfig
+    from limpet.tools.bash import BashTool as BashTool
     from limpet.tools.events import ToolEvent as ToolEvent
     from limpet.tools.run import RunTool as RunTool
     from limpet.tools.shell_cmd.config import ShellCmdConfig as ShellCmdConfig
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from limpet.tools.toolset import tools_for as tools_for
 
 _HOMES = {
+    "limpet.tools.bash": ("BashConfig", "BashTool"),
     "limpet.tools.events": ("ToolEvent",),
     "limpet.tools.run": ("RunTool",),
     "limpet.tools.shell_cmd.config": ("ShellCmdConfig",),

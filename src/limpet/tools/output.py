@@ -12,6 +12,7 @@ from limpet.workspace.workspace import Workspace
 
 WHOLE_OUTPUT = f"{HOME}/.limpet/output"
 PIECE = 1 << 20
+MOST_FILES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +47,14 @@ def head_and_tail(kept: Kept, limit: int) -> Shown:
             text=kept.read().decode("utf-8", errors="replace"), size=kept.size, left_out=False, is_text=_is_text(kept)
         )
     half = limit // 2
-    first = _decoded(kept.read(0, half), is_end=False)
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    first = decoder.decode(kept.read(0, half))
+    cut_from_head = len(decoder.getstate()[0])
     last = kept.read(kept.size - half)
     # A character that began before the tail is left out whole.
-    cut = next((place for place in range(min(4, len(last))) if last[place] & 0xC0 != 0x80), 0)
-    tail = last[cut:].decode("utf-8", errors="replace")
-    left_out = kept.size - half - half + cut
+    cut_from_tail = next((place for place in range(min(4, len(last))) if last[place] & 0xC0 != 0x80), 0)
+    tail = last[cut_from_tail:].decode("utf-8", errors="replace")
+    left_out = kept.size - 2 * half + cut_from_head + cut_from_tail
     text = f"{first}\n... [{left_out} bytes left out] ...\n{tail}"
     return Shown(text=text, size=kept.size, left_out=True, is_text=_is_text(kept))
 
@@ -69,10 +72,14 @@ async def with_file(workspace: Workspace, kept: Kept, shown: Shown, *, name: str
 
 
 async def keep_whole(workspace: Workspace, kept: Kept, *, name: str) -> str | None:
-    """Write all of it to a file in the workspace and return its path; None where the workspace takes no file."""
+    """Write all of it to a file in the workspace and return its path, as commands know it; None where the workspace takes no file.
+    Of such files the newest MOST_FILES stay."""
     path = f"{WHOLE_OUTPUT}/{name}.txt"
     try:
         await workspace.files.write(path, _pieces(kept))
+        files = await workspace.files.list(WHOLE_OUTPUT)
+        for old in sorted(files, key=lambda file: file.modified)[:-MOST_FILES]:
+            await workspace.files.remove(old.path)
     except LimpetError:
         return None  # a full or read-only workspace: the result says how much was left out, and that is all it can do
     return as_commands_know(workspace, path)
