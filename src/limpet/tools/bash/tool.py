@@ -243,7 +243,7 @@ class BashTool:
             error=error,
             verdict=verdict,
             call_id=call_id,
-            task_id=request.task_id,
+            task_id=self._workspace.redactor.text(request.task_id) if request.task_id else None,
         )
 
 

@@ -1,0 +1,229 @@
+"""Policy, redaction and records, as they reach the model: nothing that is secret leaves, nothing that is refused ran."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from limpet.core.secret import Secret
+from limpet.guard.policy import Policy
+from limpet.guard.redact import Redaction
+from limpet.runtimes.local.runtime import LocalRuntime
+from limpet.tools.bash import BashTool
+from limpet.workspace.approvals import ApprovalRequest
+from limpet.workspace.audit import AuditRecord
+from limpet.workspace.opening import Asked, open_in
+from limpet.workspace.workspace import Workspace
+from tests.tools.bash.conftest import MOST
+from tests.tools.bash.test_config import SEED
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "hunter2-correct-horse"
+TOKEN = "ghp_" + "A1b2C3d4E5" * 4
+
+
+class Recorded:
+    """A box with a known secret, a tool on it, and everything that left it."""
+
+    def __init__(self) -> None:
+        self.records: list[AuditRecord] = []
+        self.notes: list[dict[str, Any]] = []
+        self.answers: list[dict[str, Any]] = []
+        self.tool: BashTool
+        self.box: Workspace
+
+    async def __call__(self, command: str | None = None, **arguments: Any) -> dict[str, Any]:
+        given = {**arguments, **({} if command is None else {"command": command})}
+        answer = await self.tool.call(given, call_id="call_1")
+        self.answers.append(answer)
+        return answer
+
+    async def note(self, note: dict[str, Any]) -> None:
+        self.notes.append(note)
+
+    def everything(self) -> str:
+        return json.dumps([self.answers, self.notes, [repr(record) for record in self.records]])
+
+
+@asynccontextmanager
+async def recorded(block: dict[str, Any] | None = None) -> AsyncIterator[Recorded]:
+    made = Recorded()
+    asked = Asked(
+        redaction=Redaction(secrets={"DB": Secret(SECRET)}), audit=made.records.append, session="conversation"
+    )
+    async with LocalRuntime() as runtime, open_in(runtime, rules=asked) as box:
+        made.box = box
+        made.tool = (
+            BashTool(box, notify=made.note) if block is None else BashTool.configured(box, block, notify=made.note)
+        )
+        async with made.tool:
+            yield made
+
+
+async def test_a_secret_leaves_by_no_exit() -> None:
+    async with recorded() as bash:
+        await bash(f"echo {SECRET}; echo {TOKEN} >&2; echo {SECRET} | base64", description=f"shows {SECRET}")
+        await bash(f"for i in $(seq 5000); do echo line {SECRET}; done")
+        await bash(f"cd {SECRET}", cwd=SECRET)
+        await bash(f"{SECRET}\0")
+        await bash(kill=SECRET)
+        await bash(task_id=SECRET)
+        task = (await bash(f"read -r x; echo $x {SECRET}; sleep 60", run_in_background=True, stream=True))["task_id"]
+        await bash(task_id=task, stdin_text=TOKEN)
+        await bash(task_id=task, stream=True, stream_pattern=f"(({SECRET}")
+        await bash(task_id=task, kill=True)
+        await bash("sleep 60", description=SECRET, run_in_background=True)
+        spilled = await bash.box.files.list("/mnt/data/.limpet/tool-results")
+        files = [await bash.box.files.read(file.path) for file in spilled]
+
+    assert bash.notes
+    assert len(files) == 1
+    assert b"[REDACTED:DB]" in files[0]
+    for exit_ in (bash.everything(), *(file.decode() for file in files)):
+        assert SECRET not in exit_
+        assert TOKEN not in exit_
+
+
+async def test_patterns_of_the_configuration_are_hidden_and_the_marker_may_be_plain() -> None:
+    block = {"config": {"extra_sensitive_patterns": ["INT-[0-9]+"], "redaction_names": False}}
+    async with recorded(block) as bash:
+        answer = await bash("echo code INT-4711 end")
+
+    assert answer["stdout"] == "code [REDACTED] end\n"
+
+
+async def test_every_call_in_every_mode_writes_one_record() -> None:
+    async with recorded() as bash:
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("run", {"command": "cd /; exit 3", "description": "Look around"}),
+            ("run", {"command": "x" * 200_000}),
+            ("invalid", {"command": 5}),
+            ("run", {}),
+            ("start", {"command": "sleep 60", "run_in_background": True}),
+            ("status", {}),
+            ("stdin", {"stdin_text": "x"}),
+            ("stream", {"stream": True}),
+            ("wait", {"wait": True, "timeout": 1}),
+            ("kill", {"kill": True}),
+            ("status", {"task_id": "nosuch"}),
+        ]
+        task: dict[str, Any] = {}
+        for action, arguments in calls:
+            before = len(bash.records)
+            is_of_task = action not in ("run", "invalid", "start") and "task_id" not in arguments
+            answer = await bash(**arguments, **(task if is_of_task else {}))
+            task = {"task_id": answer["task_id"]} if "task_id" in answer else task
+            assert [record.action for record in bash.records[before:]] == [action], arguments
+
+    first, kill = bash.records[0], bash.records[9]
+    assert (first.command, first.description, first.exit_code, first.session) == (
+        "cd /; exit 3", "Look around", 3, "conversation",
+    )  # fmt: skip
+    assert first.timestamp.endswith("+00:00")
+    assert (kill.command, kill.task_id, kill.exit_code) == ("sleep 60", task["task_id"], 143)
+    assert all(record.call_id == "call_1" for record in bash.records)
+    assert "no background task nosuch" in (bash.records[10].error or "")
+
+
+async def test_a_session_that_ends_is_on_record_for_each_task() -> None:
+    async with recorded() as bash:
+        await bash("sleep 60", run_in_background=True)
+
+    assert [record.action for record in bash.records] == ["start", "cancel"]
+
+
+@pytest.mark.parametrize(
+    "constraints, command",
+    [
+        ({"allowed_commands": ["ls", "echo"]}, "touch ran"),
+        ({"allowed_commands": ["ls", "echo"]}, "echo x; touch ran"),
+        ({"blocked_commands": ["touch"]}, "t'ou'ch ran"),
+        ({"readonly": True}, "touch ran"),
+        ({}, "cat /etc/passwd"),
+        ({}, "shutdown now"),
+        ({"unrestricted": True}, "rm -rf /"),
+    ],
+)
+@pytest.mark.parametrize("background", [False, True])
+async def test_what_the_policy_refuses_runs_in_no_mode(
+    constraints: dict[str, Any], command: str, background: bool
+) -> None:
+    async with recorded({"constraints": constraints}) as bash:
+        answer = await bash(command, run_in_background=background)
+        left = [file.path for file in await bash.box.files.list()]
+
+    assert answer["error"]["code"] == "denied"
+    assert answer["error"]["rule"]
+    assert (answer["exit_code"], left) == (None, [])
+    assert [record.verdict for record in bash.records] == ["denied"]
+
+
+async def test_under_the_seeds_configuration_everyday_commands_run_and_the_directory_stays() -> None:
+    async with recorded(SEED) as bash:
+        made = await bash("mkdir -p src && cd src && echo hello > a.txt && ls")
+        after = await bash("cat a.txt | wc -l")
+        task = await bash("for i in 1 2 3; do echo $i; done", run_in_background=True, wait=True)
+
+    assert (made["stdout"], after["stdout"].strip(), task["stdout"]) == ("a.txt\n", "1", "1\n2\n3\n")
+    assert after["cwd"].endswith("/data/src")
+    assert [record.command for record in bash.records[:2]] == [
+        "mkdir -p src && cd src && echo hello > a.txt && ls",
+        "cat a.txt | wc -l",
+    ]
+
+
+async def test_confined_a_directory_outside_is_refused_for_a_call_and_not_carried() -> None:
+    async with recorded({"constraints": {"allowed_paths": ["/usr/share"]}}) as bash:
+        inside = await bash("pwd", cwd="/usr/share")
+        outside = await bash("pwd", cwd="/etc")
+
+    assert inside["stdout"] == "/usr/share\n"
+    assert outside["error"]["code"] == "outside"
+    assert "add /etc to allowed_paths" in outside["error"]["message"]
+
+
+async def test_an_approval_is_asked_once_for_the_command_as_the_model_wrote_it() -> None:
+    asked: list[str] = []
+
+    async def approve(request: ApprovalRequest) -> bool:
+        asked.append(request.command)
+        return True
+
+    command = "mkdir d; rm -rf d; echo gone"
+    rules = Asked(policy=Policy(confirm_destructive=True), approver=approve)
+    async with LocalRuntime() as runtime, open_in(runtime, rules=rules) as box, BashTool(box) as tool:
+        answer = await tool.call({"command": command})
+        task = await tool.call({"command": f"{command}; true", "run_in_background": True, "wait": True})
+
+    assert (answer["stdout"], task["stdout"]) == ("gone\n", "gone\n")
+    assert asked == [command, f"{command}; true"]
+
+
+async def test_where_nobody_approves_it_is_denied() -> None:
+    async with LocalRuntime() as runtime, open_in(runtime, rules=Asked(policy=Policy(confirm_destructive=True))) as box:
+        answer = await BashTool(box).call({"command": "git reset --hard"})
+
+    assert (answer["error"]["code"], answer["error"]["rule"]) == ("denied", "confirm_destructive")
+
+
+async def test_a_workspace_without_a_shell_starts_nothing() -> None:
+    async with LocalRuntime() as runtime, open_in(runtime, rules=Asked(capabilities={"files": True})) as box:
+        async with BashTool(box) as tool:
+            for arguments in ({}, {"run_in_background": True}):
+                answer = await tool.call({"command": "touch ran", **arguments})
+                assert "error" in answer
+        assert await box.files.list() == []
+
+
+async def test_a_ceiling_of_the_workspace_holds_and_is_said() -> None:
+    rules = Asked(capabilities={"shell": {"maxDurationMs": 1000}, "files": True})
+    async with LocalRuntime() as runtime, open_in(runtime, rules=rules) as box:
+        with anyio.fail_after(2 * MOST):
+            answer = await BashTool(box).call({"command": "sleep 60", "timeout": 30})
+
+    assert answer["timed_out"]
+    assert answer["notes"] == ["timeout 30 is more than this workspace allows; 1 seconds were used."]
