@@ -14,6 +14,7 @@ from tests.tools.bash.conftest import MOST, Session
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.statement("s2-async-returns-a-task", "s2-nine-parameters-are-hidden")
 async def test_a_task_answers_at_once_with_its_id_its_pid_and_its_start(bash: Session) -> None:
     answer = await bash("echo up; sleep 60; true", run_in_background=True)
 
@@ -40,6 +41,7 @@ async def test_the_pid_is_that_of_the_shell_and_its_group(bash: Session) -> None
     assert answer["stdout"] == f"{answer['pid']} {answer['pid']}\n"
 
 
+@pytest.mark.statement("s2-a-task-can-be-polled", "s2-output-lines-are-bounded")
 async def test_status_shows_the_newest_lines_with_true_totals(box: Workspace) -> None:
     bash = Session(box, max_output_lines=100)
     async with bash.tool:
@@ -52,6 +54,7 @@ async def test_status_shows_the_newest_lines_with_true_totals(box: Workspace) ->
     assert (answer["stdout_bytes"], answer["stderr"], answer["stderr_lines"]) == (3899, "oops\n", 1)
 
 
+@pytest.mark.statement("s2-a-task-can-be-awaited")
 async def test_waiting_gives_all_that_is_kept_and_the_code(bash: Session) -> None:
     task = await bash.start("sleep 0.5; seq 200; exit 7")
 
@@ -84,6 +87,7 @@ async def test_long_output_of_a_task_goes_to_a_file(bash: Session) -> None:
     assert await bash.content(answer["stdout_file"]) == b"".join(b"%d\n" % n for n in range(1, 9001))
 
 
+@pytest.mark.statement("s2-stdin-reaches-a-task")
 async def test_input_reaches_a_task_and_the_answer_is_in_the_result(bash: Session) -> None:
     task = await bash.start("while read -r line; do echo got $line; done; echo over")
 
@@ -116,6 +120,7 @@ async def test_a_task_on_a_terminal_is_talked_to_like_a_person_would(bash: Sessi
     assert answer["stdout"] == "Name? me\nhi me\n"
 
 
+@pytest.mark.statement("s2-kill-is-term-then-kill")
 @pytest.mark.parametrize("on_terminal", [False, True])
 async def test_kill_lets_a_task_clean_up_and_leaves_nothing_of_its_tree(bash: Session, on_terminal: bool) -> None:
     mark = f"63.{secrets.randbelow(10**9)}"
@@ -130,6 +135,7 @@ async def test_kill_lets_a_task_clean_up_and_leaves_nothing_of_its_tree(bash: Se
     assert bash.notes == []
 
 
+@pytest.mark.statement("s2-kill-is-term-then-kill")
 async def test_kill_takes_two_seconds_where_a_task_does_not_listen(bash: Session) -> None:
     mark = f"64.{secrets.randbelow(10**9)}"
     task = await bash.start(f"trap '' TERM; echo up; sleep {mark} & while :; do sleep 0.1; done")
@@ -173,6 +179,7 @@ async def test_cancelling_a_call_leaves_a_task_running(bash: Session) -> None:
     assert (await bash(task_id=task))["is_running"]
 
 
+@pytest.mark.statement("s2-tasks-belong-to-their-session")
 async def test_a_task_of_another_session_is_unknown_and_none_is_named(box: Workspace) -> None:
     async with BashTool(box, session="1") as one, BashTool(box, session="2") as two:
         task = (await one.call({"command": "sleep 60", "run_in_background": True}))["task_id"]
@@ -213,6 +220,7 @@ async def test_a_line_without_an_end_and_binary_output_stop_nothing(bash: Sessio
     assert "characters left out" in answer["stdout"]
 
 
+@pytest.mark.statement("s2-cleanup-runs-by-itself", "s2-cleanup-kills-and-notifies")
 async def test_a_session_that_ends_ends_its_tasks_and_tells_each_once(box: Workspace) -> None:
     mark = f"66.{secrets.randbelow(10**9)}"
     bash = Session(box)
@@ -230,6 +238,7 @@ async def test_a_session_that_ends_ends_its_tasks_and_tells_each_once(box: Works
     assert not await lives(bash, mark)
 
 
+@pytest.mark.statement("s2-cleanup-runs-by-itself")
 async def test_a_session_that_is_aborted_ends_its_tasks_too(box: Workspace) -> None:
     mark = f"67.{secrets.randbelow(10**9)}"
     bash = Session(box)

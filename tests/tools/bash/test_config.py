@@ -28,6 +28,7 @@ SEED: dict[str, Any] = {
 }
 
 
+@pytest.mark.statement("s2-the-config-block-is-accepted", "s2-allowed-roots-are-expanded", "s2-shell-null-is-bin-bash")
 def test_the_example_of_the_seed_is_taken_as_it_stands() -> None:
     read = shell_config_from(SEED)
 
@@ -79,6 +80,7 @@ def test_all_constraints_reach_the_policy() -> None:
     assert (read.redaction.patterns, read.redaction.names) == (("INT-[0-9]+",), False)
 
 
+@pytest.mark.statement("s2-unrestricted-lifts-confinement")
 def test_unrestricted_disables_confinement_and_nothing_else() -> None:
     read = shell_config_from({"constraints": {"unrestricted": True, "blocked_commands": ["nc"]}})
 

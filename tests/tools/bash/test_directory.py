@@ -65,6 +65,7 @@ async def test_what_did_not_move_the_shell_moves_nothing(bash: Session, command:
     assert (await bash("pwd"))["cwd"] == bash.place("/mnt/data")
 
 
+@pytest.mark.statement("s2-cwd-is-used")
 async def test_a_directory_for_one_call_is_for_that_call(bash: Session) -> None:
     await bash("mkdir -p a/b")
 

@@ -64,6 +64,7 @@ async def recorded(block: dict[str, Any] | None = None) -> AsyncIterator[Recorde
             yield made
 
 
+@pytest.mark.statement("s2-output-is-redacted")
 async def test_a_secret_leaves_by_no_exit() -> None:
     async with recorded() as bash:
         await bash(f"echo {SECRET}; echo {TOKEN} >&2; echo {SECRET} | base64", description=f"shows {SECRET}")
@@ -88,6 +89,7 @@ async def test_a_secret_leaves_by_no_exit() -> None:
         assert TOKEN not in exit_
 
 
+@pytest.mark.statement("s2-patterns-can-be-added")
 async def test_patterns_of_the_configuration_are_hidden_and_the_marker_may_be_plain() -> None:
     block = {"config": {"extra_sensitive_patterns": ["INT-[0-9]+"], "redaction_names": False}}
     async with recorded(block) as bash:
@@ -96,6 +98,7 @@ async def test_patterns_of_the_configuration_are_hidden_and_the_marker_may_be_pl
     assert answer["stdout"] == "code [REDACTED] end\n"
 
 
+@pytest.mark.statement("s2-every-call-is-audited", "s2-description-travels")
 async def test_every_call_in_every_mode_writes_one_record() -> None:
     async with recorded() as bash:
         calls: list[tuple[str, dict[str, Any]]] = [
@@ -136,6 +139,9 @@ async def test_a_session_that_ends_is_on_record_for_each_task() -> None:
     assert [record.action for record in bash.records] == ["start", "cancel"]
 
 
+@pytest.mark.statement(
+    "s2-allowed-commands-bind", "s2-blocked-commands-add-to-the-platforms", "s2-readonly-refuses-what-writes"
+)
 @pytest.mark.parametrize(
     "constraints, command",
     [
@@ -162,6 +168,7 @@ async def test_what_the_policy_refuses_runs_in_no_mode(
     assert [record.verdict for record in bash.records] == ["denied"]
 
 
+@pytest.mark.statement("s2-commands-are-chained")
 async def test_under_the_seeds_configuration_everyday_commands_run_and_the_directory_stays() -> None:
     async with recorded(SEED) as bash:
         made = await bash("mkdir -p src && cd src && echo hello > a.txt && ls")
@@ -176,6 +183,7 @@ async def test_under_the_seeds_configuration_everyday_commands_run_and_the_direc
     ]
 
 
+@pytest.mark.statement("s2-allowed-paths-add-roots", "s2-a-path-outside-is-refused-with-the-constraint")
 async def test_confined_a_directory_outside_is_refused_for_a_call_and_not_carried() -> None:
     async with recorded({"constraints": {"allowed_paths": ["/usr/share"]}}) as bash:
         inside = await bash("pwd", cwd="/usr/share")
@@ -186,6 +194,7 @@ async def test_confined_a_directory_outside_is_refused_for_a_call_and_not_carrie
     assert "add /etc to allowed_paths" in outside["error"]["message"]
 
 
+@pytest.mark.statement("s2-destructive-commands-need-a-yes")
 async def test_an_approval_is_asked_once_for_the_command_as_the_model_wrote_it() -> None:
     asked: list[str] = []
 
@@ -210,6 +219,7 @@ async def test_where_nobody_approves_it_is_denied() -> None:
     assert (answer["error"]["code"], answer["error"]["rule"]) == ("denied", "confirm_destructive")
 
 
+@pytest.mark.statement("s2-no-shell-no-process")
 async def test_a_workspace_without_a_shell_starts_nothing() -> None:
     async with LocalRuntime() as runtime, open_in(runtime, rules=Asked(capabilities={"files": True})) as box:
         async with BashTool(box) as tool:

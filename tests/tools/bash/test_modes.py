@@ -13,6 +13,7 @@ from limpet.tools.bash.schema import parameters, read_request
 EVERY = list(itertools.product((False, True), repeat=len(COLUMNS)))
 
 
+@pytest.mark.statement("s2-modes-follow-from-the-parameters")
 @pytest.mark.parametrize("given", EVERY)
 def test_exactly_one_row_fits_each_of_the_128_combinations(given: tuple[bool, ...]) -> None:
     facts = dict(zip(COLUMNS, given, strict=True))
@@ -64,6 +65,7 @@ def test_a_pattern_without_streaming_is_refused_where_streaming_is_denied() -> N
         read_request({"task_id": "a1", "stream": False, "stream_pattern": "x"})
 
 
+@pytest.mark.statement("s2-timeout-has-a-default-and-a-range")
 @pytest.mark.parametrize(
     "asked, used", [(0, 1.0), (-5, 1.0), ("0.5", 1.0), (1, 1.0), ("60", 60.0), (1800, 1800.0), (9999, 1800.0)]
 )
@@ -74,6 +76,7 @@ def test_a_timeout_is_clamped_and_that_is_said(asked: Any, used: float) -> None:
     assert bool(request.notes) == (float(asked) != used)
 
 
+@pytest.mark.statement("s2-three-parameters-are-shown", "s2-nine-parameters-are-hidden")
 def test_a_model_sees_three_parameters_and_may_give_all() -> None:
     schema = parameters()
 

@@ -13,6 +13,7 @@ from tests.tools.bash.conftest import MOST, Session
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.statement("s2-matching-lines-are-pushed")
 async def test_matching_lines_of_a_new_task_are_told(bash: Session) -> None:
     task = await bash.start("echo a; echo ERROR one; echo b; echo WARN two >&2; sleep 60", stream_pattern="ERROR|WARN")
 
@@ -26,6 +27,7 @@ async def test_matching_lines_of_a_new_task_are_told(bash: Session) -> None:
     assert sorted(told) == ["ERROR one", "WARN two"]
 
 
+@pytest.mark.statement("s2-matching-lines-are-pushed")
 async def test_matching_lines_of_a_running_task_are_told_from_then_on(bash: Session) -> None:
     task = await bash.start("while read -r line; do echo saw $line; done")
     await bash(task_id=task, stdin_text="match early")

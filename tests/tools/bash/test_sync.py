@@ -17,6 +17,7 @@ pytestmark = pytest.mark.anyio
 ALWAYS = {"stdout", "stderr", "exit_code", "duration", "cwd", "command"}
 
 
+@pytest.mark.statement("s2-sync-returns-the-whole-story", "s2-every-result-has-the-six-fields")
 async def test_a_result_has_both_streams_the_code_the_duration_the_place_and_the_command(bash: Session) -> None:
     answer = await bash("echo out; echo err >&2; exit 42")
 
@@ -68,6 +69,13 @@ async def test_a_timeout_outside_the_bounds_is_clamped_and_the_result_says_so(ba
     answer = await bash("true", timeout="5000")
 
     assert answer["notes"] == ["timeout 5000 is outside 1 to 1800 seconds; 1800 was used."]
+
+
+@pytest.mark.statement("s2-timeout-default-is-configured")
+async def test_a_call_that_names_no_timeout_gets_the_configured_one(box: Workspace) -> None:
+    answer = await BashTool(box, config=BashConfig(timeout_default=1.0)).call({"command": "sleep 60"})
+
+    assert (answer["timed_out"], answer["exit_code"]) == (True, 124)
 
 
 async def test_cancelling_the_call_kills_the_command(bash: Session) -> None:
@@ -147,6 +155,7 @@ async def test_a_command_of_a_megabyte_is_refused_with_what_to_do(bash: Session)
     assert answer.keys() >= ALWAYS
 
 
+@pytest.mark.statement("s2-every-result-has-the-six-fields")
 @pytest.mark.parametrize(
     "arguments, says",
     [
@@ -190,6 +199,7 @@ async def test_a_tool_that_was_not_opened_runs_commands_but_no_tasks(box: Worksp
     assert refused["error"]["code"] == "not_open"
 
 
+@pytest.mark.statement("s2-a-shell-is-all-it-needs")
 async def test_in_memory_commands_run_and_background_is_refused_by_name() -> None:
     async with MemoryRuntime() as runtime, open_in(runtime) as box, BashTool(box) as tool:
         assert (await tool.call({"command": "echo hello | tr h j"}))["stdout"] == "jello\n"
@@ -203,3 +213,10 @@ async def lives(bash: Session, mark: str) -> bool:
         f"for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -x 'sleep {mark} '; done"
     )
     return found.stdout != b""
+
+
+@pytest.mark.statement("s2-one-tool-named-bash")
+async def test_its_name_is_bash_and_its_description_says_how_it_is_used(bash: Session) -> None:
+    assert bash.tool.name == "Bash"
+    for word in ("run_in_background=true", "task_id", "working directory"):
+        assert word in bash.tool.description
