@@ -6,14 +6,14 @@ from typing import Any
 import anyio
 
 from limpet.tools.arguments import read
-from limpet.tools.failures import EXPECTED, explained
+from limpet.tools.failures import EXPECTED, LONGEST, brief, explained
 from limpet.tools.operations import OPERATIONS, Operation
 from limpet.tools.tool import JsonObject, failure
 from limpet.tools.view import redacted, screened
 from limpet.workspace.names import tool_name
 from limpet.workspace.workspace import Workspace
 
-LONGEST = 30.0  # seconds of one operation
+PATIENCE = 30.0  # seconds of one operation
 
 
 class FileTool:
@@ -42,18 +42,18 @@ class FileTool:
         operation = self._operation
         answer: JsonObject = failure(
             "timed_out",
-            f"{self.name} gave up after {LONGEST:g} seconds. Ask for less: a smaller file, a narrower root or pattern.",
+            f"{self.name} gave up after {PATIENCE:g} seconds. Ask for less: a smaller file, a narrower root or pattern.",
         )
         try:
             given = read(arguments, tool=self.name, names=tuple(operation.properties), example=operation.example)
-            with anyio.move_on_after(LONGEST):
+            with anyio.move_on_after(PATIENCE):
                 answer = await operation.do(view, given)
         except EXPECTED as error:
             answer = explained(error)
         path = arguments.get("path") if isinstance(arguments, Mapping) else None
         await view.audit(
             operation.name,
-            command=f"{operation.name} {path}" if isinstance(path, str) else operation.name,
+            command=f"{operation.name} {brief(path, LONGEST)}" if isinstance(path, str) else operation.name,
             error=answer["error"]["message"] if "error" in answer else None,
             verdict="denied" if answer.get("error", {}).get("code") == "denied" else "allowed",
             call_id=call_id,

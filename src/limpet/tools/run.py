@@ -5,7 +5,7 @@ from typing import Any
 
 from limpet.core.command import STREAMS, Aborted, Exited, Lost, Outcome, Stream, TimedOut
 from limpet.core.ids import new_id
-from limpet.tools.arguments import read
+from limpet.tools.arguments import BadArguments, read
 from limpet.tools.events import STDERR, STDOUT, Build, Live, OnEvent, ToolEvent
 from limpet.tools.failures import EXPECTED, explained
 from limpet.tools.output import show_whole
@@ -87,6 +87,8 @@ class RunTool:
             failed = await live.end()
             answer = await _answer(view, result, undelivered=len(result.callback_errors) + (failed is not None))
         except EXPECTED as error:
+            if isinstance(error, BadArguments):  # nothing that could be judged: the others are on record already
+                await view.audit("run", error=str(error), call_id=call_id)
             answer = explained(error)
         return redacted(view, answer)
 

@@ -85,6 +85,7 @@ class ShellCmdTool:
         try:
             request = read_request(arguments, self._config)
         except BadArguments as error:
+            await view.audit(NAME, error=str(error), call_id=call_id)
             return redacted(view, explained(error))
         try:
             checked = await check(view, request, self._config)
@@ -93,7 +94,6 @@ class ShellCmdTool:
             await view.audit(
                 NAME,
                 command=request.line,
-                cwd=request.directory,
                 error=str(rejected),
                 verdict="denied",
                 call_id=call_id,
@@ -108,7 +108,7 @@ class ShellCmdTool:
             session=self._session,
             chat=self._chat,
             command=view.redactor.text(request.line),
-            directory=checked.directory,
+            directory=view.redactor.text(checked.directory),
         )
         try:
             self._executions.advance(execution.id, "starting")
