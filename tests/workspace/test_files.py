@@ -316,3 +316,16 @@ async def test_places_for_credentials_are_closed_unless_they_are_configured(home
         assert await confined.list("/home/agent") == [
             one for one in await box.files.list("/home/agent") if not one.path.endswith(".ssh")
         ]
+
+
+async def test_files_in_which_commands_find_orders_are_left_alone_where_commands_are_held_to_a_list(home: Path) -> None:
+    async with opened("memory", home) as runtime, open_in(runtime) as box:
+        strict = box.guarded(policy=Policy(allowed_commands=frozenset({"git"}))).files
+        await box.files.write("repo/.git/config", b"")
+
+        for path in ("repo/.git/config", "/home/agent/.bashrc", ".gitconfig"):
+            with pytest.raises(FileDenied, match=r"find orders there.*allowed_commands"):
+                await strict.write(path, b"[alias]\nst = !id\n")
+        assert await strict.read("repo/.git/config") == b""
+        await strict.write("repo/file", b"")
+        await box.guarded(policy=Policy()).files.write(".bashrc", b"")

@@ -158,10 +158,13 @@ async def test_an_approval_lets_exactly_this_command_of_this_session_run(runtime
         await box.run(DESTRUCTIVE + "2")
         await box.run(DESTRUCTIVE, cwd="/home/agent")
         await box.run(DESTRUCTIVE, env={"WHERE": "there"})
+        await box.run(DESTRUCTIVE, stdin=b"one")
+        await box.run(DESTRUCTIVE, stdin=b"two")
         await box.guarded(session="other").run(DESTRUCTIVE)
 
-    assert len(asked) == 5
-    assert len({one.id for one in asked}) == 5
+    assert len(asked) == 7
+    assert len({one.id for one in asked}) == 7
+    assert [one.stdin for one in asked[4:6]] == ["one", "two"]
     assert (asked[0].workspace, asked[0].session, asked[0].command) == ("box", "mine", DESTRUCTIVE)
     assert (asked[0].description, asked[0].rule) == ("Cleaning", "confirm_destructive")
     assert {one.verdict for one in records} == {"approved"}
@@ -199,7 +202,7 @@ async def test_an_abort_ends_the_waiting_for_an_approval(runtime: Runtime, recor
                 result = await box.run(DESTRUCTIVE, abort=abort)
 
     assert (result.outcome, queue.pending()) == (Aborted(), [])
-    assert records.brief() == [("run", "allowed", DESTRUCTIVE, -1)]
+    assert records.brief() == [("run", "denied", DESTRUCTIVE, None)]
 
 
 # --- screening -----------------------------------------------------------------------------------------------------
@@ -242,6 +245,16 @@ async def test_a_secret_variable_of_the_call_is_hidden_too(runtime: Runtime) -> 
 
         assert result.stdout == b"[REDACTED:API_TOKEN]\n"
         assert b"".join([chunk.data async for chunk in process.output()]) == b"[REDACTED:API_TOKEN]\n"
+
+
+async def test_the_secrets_of_the_workspaces_own_variables_are_hidden(runtime: Runtime, records: Records) -> None:
+    env = {"API_TOKEN": "Zk3-plain-looking-9"}
+    async with boxed(runtime, env, audit=records) as box:
+        await box.run("echo Zk3-plain-looking-9")
+        view = box.guarded(redaction=Redaction(families=False))
+
+        assert (await view.run(f"echo $API_TOKEN {TOKEN}")).stdout == f"[REDACTED:API_TOKEN] {TOKEN}\n".encode()
+    assert records[0].command == "echo [REDACTED:API_TOKEN]"
 
 
 async def test_the_hosts_own_variables_do_not_reach_a_command(

@@ -20,8 +20,11 @@ REQUEST = "approval"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """What somebody is asked. `command` is screened, `digest` is of the exact command, directory and variables; times are microseconds
-    UTC. After `expires_at` the question is over and the command is denied."""
+    """What somebody is asked.
+
+    All texts are screened; `stdin` is the beginning of the input that the command is given. `digest` is of the exact command,
+    directory, variables and input. Times are microseconds UTC; after `expires_at` the question is over and the command is denied.
+    """
 
     id: str
     workspace: str
@@ -32,6 +35,7 @@ class ApprovalRequest:
     rule: str
     reason: str
     digest: str
+    stdin: str = ""
     asked_at: int
     expires_at: int
 

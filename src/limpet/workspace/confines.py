@@ -1,28 +1,28 @@
 """Which files a workspace's own operations may touch. Decides over values; the sandbox itself follows no link out of its roots."""
 
-import itertools
 import posixpath
 from dataclasses import dataclass
 
 from limpet.core.errors import FileDenied
+from limpet.guard.paths import CREDENTIALS, ORDERS
 
 WORKING_DIRECTORY = "/mnt/data"
 OWN_ROOTS = (WORKING_DIRECTORY, "/home/agent", "/tmp")
-# Directories and files that hold credentials, below any home (DECISIONS: never, unless they are configured).
-CREDENTIALS = frozenset(
-    ".ssh .aws .azure .gnupg .kube .docker .netrc .pgpass .npmrc .pypirc .git-credentials .config/gcloud .config/gh "
-    ".config/hub .cargo/credentials .cargo/credentials.toml .terraform.d .password-store .vault-token .my.cnf .boto .s3cfg".split()
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confines:
-    """The rules on files of one policy. `roots` None confines nothing beyond the sandbox's own roots; `closed` lets nobody at any."""
+    """The rules on files of one policy. `roots` None confines nothing beyond the sandbox's own roots; `closed` lets nobody at any.
+
+    `strict` is the rule because of which commands are held to what can be judged: then files in which commands find orders (.bashrc,
+    .git/config) are not written either. What counts as credentials and orders is the guard's (`guard.paths`).
+    """
 
     roots: tuple[str, ...] | None = None
     readonly: bool = False
     credentials_too: bool = False
     closed: bool = False
+    strict: str | None = None
 
     def refuse(self, path: str, *, writing: bool = False) -> None:
         """FileDenied for a path that these rules forbid to read, or to change."""
@@ -48,12 +48,19 @@ class Confines:
                 reason=f"{path} is outside {', '.join(self.roots)}.",
                 remedy="Use a path below one of them, or add its directory to allowed_paths.",
             )
-        if self.roots is not None and not self.credentials_too and holds_credentials(place):
+        if self.roots is not None and not self.credentials_too and CREDENTIALS.search(place):
             raise FileDenied(
                 path,
-                rule="credential_paths_too",
+                rule="allowed_paths",
                 reason=f"{path} is a place for credentials.",
                 remedy="Do without it, or set credential_paths_too.",
+            )
+        if writing and self.strict is not None and ORDERS.search(place):
+            raise FileDenied(
+                path,
+                rule=self.strict,
+                reason=f"{path} cannot be changed: commands find orders there.",
+                remedy="Leave that file alone.",
             )
 
 
@@ -67,10 +74,3 @@ def is_below(path: str, root: str) -> bool:
     """Whether an absolute path is that root or lies in it."""
     root = posixpath.normpath(root)
     return path == root or path.startswith(root if root == "/" else f"{root}/")
-
-
-def holds_credentials(path: str) -> bool:
-    """Whether an absolute path is, or lies in, a directory or file where programs keep credentials."""
-    parts = path.strip("/").split("/")
-    pairs = {"/".join(pair) for pair in itertools.pairwise(parts)}
-    return not CREDENTIALS.isdisjoint({*parts, *pairs})

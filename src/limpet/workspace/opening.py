@@ -1,11 +1,11 @@
 """A workspace from any runtime, for the time of an `async with`. Keeps no records: that is what containers are for."""
 
 import re
-import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Literal
 
 import anyio
@@ -14,11 +14,14 @@ from limpet.core.clock import Clock, SystemClock
 from limpet.core.errors import BootFailed, OfferMissing
 from limpet.core.ids import new_id
 from limpet.core.ports import Lifetime, Limits, Offer, Runtime, Sandbox, SandboxRef, SandboxSpec, TimeToLive, WhileOwned
+from limpet.core.secret import Secret
+from limpet.guard.environment import secrets_in
 from limpet.guard.policy import Policy
-from limpet.guard.redact import Redaction
+from limpet.guard.redact import Redaction, Redactor
 from limpet.workspace.approvals import Approvals, Approver
 from limpet.workspace.audit import Audit, OnAudit
 from limpet.workspace.capabilities import Capabilities, read_capabilities
+from limpet.workspace.names import refuse_reserved
 from limpet.workspace.places import Places, find_places
 from limpet.workspace.rules import Rules
 from limpet.workspace.surroundings import Surroundings
@@ -78,6 +81,7 @@ async def open_in(
     `ref` names a box that has ended.
     """
     opening, rules = opening or Opening(), rules or Asked()
+    refuse_reserved(name, where="open_workspace")
     capabilities = read_capabilities(rules.capabilities)
     policy = capabilities.narrow(rules.policy)
     refuse_unheld(policy, runtime)
@@ -85,7 +89,7 @@ async def open_in(
     try:
         places = await find_places(sandbox, runtime.offers) if capabilities.shell else Places()
         async with Surroundings(sandbox, places) as surroundings:
-            made = _rules(name, rules, capabilities, surroundings)
+            made = _rules(name, rules, capabilities, surroundings, secrets_in(opening.env))
             yield Workspace(sandbox, rules=made.with_more(policy=policy, redaction=rules.redaction), clock=rules.clock)
     finally:
         with anyio.move_on_after(CLOSING, shield=True):
@@ -122,7 +126,11 @@ async def _enter(runtime: Runtime, name: str, opening: Opening) -> Sandbox:
     return await runtime.attach(opening.ref)
 
 
-def _rules(name: str, asked: Asked, capabilities: Capabilities, surroundings: Surroundings) -> Rules:
+def _rules(
+    name: str, asked: Asked, capabilities: Capabilities, surroundings: Surroundings, secrets: Mapping[str, Secret]
+) -> Rules:
+    """What holds for every view of the workspace. `secrets` are those of its own variables: no record shows them."""
+    own = Redaction(secrets=secrets)
     return Rules(
         name=name,
         session=asked.session or new_id(SESSION),
@@ -131,6 +139,8 @@ def _rules(name: str, asked: Asked, capabilities: Capabilities, surroundings: Su
         roots=surroundings.places.roots,
         approvals=Approvals(asked.approver, clock=asked.clock),
         audit=Audit(asked.audit),
+        redaction=own,
+        recording=Redactor(own) if secrets else None,
         capabilities=capabilities,
     )
 
@@ -147,7 +157,7 @@ def _spec(name: str, opening: Opening) -> SandboxSpec:
         raise BootFailed(f"{name!r} cannot be its name. Use letters, digits, _ and -, 48 at most.")
     lifetime: Lifetime = WhileOwned() if opening.lifetime == "process" else TimeToLive(opening.ttl)
     return SandboxSpec(
-        name=f"{name}-{secrets.token_hex(4)}",
+        name=f"{name}-{token_hex(4)}",
         lifetime=lifetime,
         directory=opening.directory,
         image=opening.image,

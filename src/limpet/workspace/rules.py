@@ -1,5 +1,6 @@
 """What stands before and behind every command of a workspace: judging, asking, screening, recording. Runs nothing itself."""
 
+import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from limpet.guard.environment import NON_INTERACTIVE, judge_environment, secrets
 from limpet.guard.judge import Judge
 from limpet.guard.policy import Policy
 from limpet.guard.redact import Redaction, Redactor
+from limpet.guard.rulings import Rulings
 from limpet.guard.screen import Screen
 from limpet.guard.verdict import Denied, NeedsApproval, Verdict
 from limpet.workspace.approvals import ApprovalRequest, Approvals, Approved, Refused, request_id
@@ -25,6 +27,7 @@ from limpet.workspace.places import Places
 from limpet.workspace.surroundings import Surroundings
 
 DEFAULT = Redaction()
+SHOWN = 2_000  # bytes of a command's input that whoever approves it is shown
 RECORDING = 5.0  # seconds that a record may hold up a caller who was cancelled
 
 
@@ -56,7 +59,8 @@ class Ruled:
 class Rules:
     """All rules of a workspace, or of a view of one: every one of `ruled` must let a command pass.
 
-    `screening` is of `redaction`, and screens output; None leaves output as it is. Records and refusals are screened in any case.
+    `screening` is of `redaction`, and screens output; None leaves output as it is. Records and refusals are screened in any case, then by
+    `recording` (None: by the default rules). `redaction` always holds the secrets of the workspace's own variables.
     `roots` are the directories that count as the workspace's own.
     """
 
@@ -70,6 +74,7 @@ class Rules:
     capabilities: Capabilities
     ruled: tuple[Ruled, ...] = ()
     redaction: Redaction = DEFAULT
+    recording: Redactor | None = None
     screening: Redactor | None = None
 
     def with_more(
@@ -92,14 +97,15 @@ class Rules:
             )
             rules = replace(rules, ruled=(*rules.ruled, ruled))
         if redaction is not None:
-            both = redaction if self.screening is None else together(self.redaction, redaction)
+            known = replace(redaction, secrets={**self.redaction.secrets, **redaction.secrets})
+            both = known if self.screening is None else together(self.redaction, redaction)
             rules = replace(rules, redaction=both, screening=Redactor(both))
         return rules
 
     @property
     def redactor(self) -> Redactor:
         """What records are screened with, and output where it is."""
-        return self.screening or default_redactor()
+        return self.screening or self.recording or default_redactor()
 
     @property
     def confines(self) -> tuple[Confines, ...]:
@@ -129,23 +135,29 @@ class Rules:
     async def admit(self, command: Command, call: Call) -> Judgement:
         """Let it pass, after asking where a rule wants that. Raises CommandDenied, which is on record then."""
         judged = replace(command, what=_judged(command, call))
-        refusal: Denied | None = None
-        verdict: Judgement = "allowed"
-        if not self.capabilities.shell:
-            refusal = _no_shell(self.name)
-        elif self.ruled:
-            await self.surroundings.ready()
-            said = [await one.verdict(judged) for one in self.ruled]
-            refusal = next((one for one in said if isinstance(one, Denied)), None)
-            questions = {one.digest: one for one in said if isinstance(one, NeedsApproval)}
-            if refusal is None and questions:
-                verdict = "approved"
-                refusal = await self._ask(judged, call, list(questions.values()))
+        try:
+            verdict, refusal = await self._decide(judged, call)
+        except BaseException as error:  # nobody said yes, so nothing runs
+            await self.record(call, judged, verdict="denied", error=sentence_of(error))
+            raise
         if refusal is None:
             return verdict
         denied = CommandDenied(*(self.redactor.text(part) for part in (refusal.rule, refusal.reason, refusal.remedy)))
         await self.record(call, judged, verdict="denied", rule=refusal.rule, error=denied.message)
         raise denied
+
+    async def _decide(self, judged: Command, call: Call) -> tuple[Judgement, Denied | None]:
+        if not self.capabilities.shell:
+            return "denied", _no_shell(self.name)
+        if not self.ruled:
+            return "allowed", None
+        await self.surroundings.ready()
+        said = [await one.verdict(judged) for one in self.ruled]
+        denied = next((one for one in said if isinstance(one, Denied)), None)
+        questions = {one.digest: one for one in said if isinstance(one, NeedsApproval)}
+        if denied is not None or not questions:
+            return "allowed", denied
+        return "approved", await self._ask(judged, call, list(questions.values()))
 
     async def _ask(self, command: Command, call: Call, questions: Sequence[NeedsApproval]) -> Denied | None:
         for question in questions:
@@ -158,7 +170,8 @@ class Rules:
                 description=self.redactor.text(call.description),
                 rule=question.rule,
                 reason=self.redactor.text(question.reason),
-                digest=question.digest,
+                stdin=self.redactor.text((command.stdin or b"")[:SHOWN].decode(errors="replace")),
+                digest=digest_of(question, command),
                 asked_at=self.clock.now(),
                 expires_at=self.approvals.expires_at(),
             )
@@ -203,7 +216,12 @@ def default_redactor() -> Redactor:
 def confines_of(policy: Policy, roots: Sequence[str]) -> Confines:
     """What a policy says of the workspace's own operations on files."""
     allowed = None if policy.allowed_paths is None else tuple(dict.fromkeys((*roots, *policy.allowed_paths)))
-    return Confines(roots=allowed, readonly=policy.readonly, credentials_too=policy.credential_paths_too)
+    return Confines(
+        roots=allowed,
+        readonly=policy.readonly,
+        credentials_too=policy.credential_paths_too,
+        strict=Rulings(policy).strict,
+    )
 
 
 def together(one: Redaction, other: Redaction) -> Redaction:
@@ -228,6 +246,13 @@ def _expressions(patterns: Mapping[str, str] | Sequence[str]) -> Iterable[str]:
     return patterns.values() if isinstance(patterns, Mapping) else patterns
 
 
+def digest_of(question: NeedsApproval, command: Command) -> str:
+    """What an approval is bound to: the command as the judge knows it, and the input that it is given."""
+    if command.stdin is None:
+        return question.digest
+    return hashlib.sha256(question.digest.encode() + b"\0" + command.stdin).hexdigest()
+
+
 def text_of(what: Script | Argv) -> str:
     """A command as people read it: a script as it is, a program with its arguments quoted where a shell would need it."""
     return what.text if isinstance(what, Script) else shlex.join(what.args)
@@ -238,7 +263,7 @@ def sentence_of(error: BaseException) -> str:
     if isinstance(error, LimpetError):
         return error.message
     if isinstance(error, anyio.get_cancelled_exc_class()):
-        return "The caller was cancelled; the command was killed."
+        return "The caller was cancelled or gave up; nothing of the command is left."
     return f"{type(error).__name__}: {error}"
 
 

@@ -234,12 +234,11 @@ class Workspace:
         self, rules: Rules, command: Command, delivery: Delivery, abort: anyio.Event | None, call: Call
     ) -> RunResult:
         command = replace(command, timeout=rules.bounded(command.timeout))
-        if abort is None or not abort.is_set():
-            verdict = await unless_aborted(abort, partial(rules.admit, command, call))
-        else:
-            verdict = None
-        if verdict is None:
+        if abort is not None and abort.is_set():
             await rules.record(call, command, exit_code=-1, error="It was aborted before it started.")
+            return delivery.result(Aborted(), duration=0.0)
+        verdict = await unless_aborted(abort, partial(rules.admit, command, call))
+        if verdict is None:
             return delivery.result(Aborted(), duration=0.0)
         try:
             result = await self._run(command, delivery, abort)
