@@ -3,7 +3,10 @@
 import base64
 import json
 import random
+import resource
 import shlex
+import time
+from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -277,3 +280,38 @@ def test_what_was_hidden_is_counted() -> None:
     redact.text(KEY)
 
     assert (screen.count, redact.count) == (2, 3)
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_memory_does_not_follow_the_output() -> None:
+    screen = ALL.screen()
+    piece = (
+        b"a line of a log that says nothing, and then another one\n" * 2000
+        + b"\\u0041 %41 token: "
+        + KEY.encode()
+        + b"\n"
+    )
+    begun, size, most = resident(), 0, 0
+    while size < 100_000_000:
+        screen.feed(piece)
+        size += len(piece)
+        most = max(most, resident())
+
+    assert most - begun < 16 << 20
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [b"\\", b"eyJ", b"ya29.", b"\x1b[m", b"%41", b"\\x41", b"password: ", b"://a:", b"-----BEGIN PRIVATE KEY-----\n"],
+)
+def test_no_output_makes_the_screen_stand_still(flood: bytes) -> None:
+    screen = ALL.screen()
+    begun = time.perf_counter()
+    for _ in range(4):
+        screen.feed(flood * (50_000 // len(flood)))
+    screen.end()
+
+    assert time.perf_counter() - begun < 10

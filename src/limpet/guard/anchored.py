@@ -41,10 +41,11 @@ class Anchored:
 
     def at(self, data: bytes, head: int, body: int, *, is_whole: bool, looks_back: bool = True) -> Fits | Open | None:
         """Whether it fits where its head stands, from `head` to `body`. `is_whole`: no more bytes will come."""
-        if looks_back and self._before is not None and not self._before.match(data, head):
-            return None
+        # Open also where what stands before forbids it: a colour that is still to come may let it begin anew.
         if not is_whole and len(data) - body <= self._longest and self._open.match(data, body):
             return Open(self._public(data, body))
+        if looks_back and self._before is not None and not self._before.match(data, head):
+            return None
         found = self._fits.match(data, body)
         if found is None:
             return None

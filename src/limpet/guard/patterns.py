@@ -18,7 +18,6 @@ WINDOW = 8192
 # If a pattern has a group of this name, only the group is hidden.
 GROUP = "secret"
 _UNNAMED = "pattern"
-_LONG_LINE = re.compile(rb"[^\n]{%d}" % (WINDOW + 1))
 _HINTS = {
     "invalid perl operator": "RE2 looks neither ahead nor behind: match what stands around the secret too, and put the secret in"
     f" a group (?P<{GROUP}>…)",
@@ -103,8 +102,8 @@ class LineSearch:
             return base + len(data)
         place = self._from - base
         while True:
-            long = _LONG_LINE.search(data, place)
-            end = long.start() if long else len(data) if is_whole else data.rfind(b"\n", place) + 1
+            long = _long_line(data, place)
+            end = long if long is not None else len(data) if is_whole else data.rfind(b"\n", place) + 1
             if end > place:
                 self._search(data, base, place, end)
                 place = end
@@ -135,3 +134,13 @@ class LineSearch:
                 begin, stop = found.span(pattern.group)
                 if begin < stop:
                     self.spans.append(Span(base + begin, PATTERN, base + stop, pattern.name))
+
+
+def _long_line(data: bytes, place: int) -> int | None:
+    """Where the first line from `place` on begins that has more than WINDOW bytes, its rest at `place` counted as a line."""
+    while len(data) - place > WINDOW:
+        newline = data.rfind(b"\n", place, place + WINDOW + 1)
+        if newline < 0:
+            return place
+        place = newline + 1
+    return None
