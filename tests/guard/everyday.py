@@ -1,10 +1,11 @@
 """What people and models type every day, by the policy under which it must pass."""
 
 TOOLS = frozenset(
-    """ls cat wc grep egrep rg head tail sort uniq cut tr find sed awk xargs diff stat file du df echo printf test [ cd pwd read true false date
-    mkdir touch cp mv rm ln tee chmod tar gzip git python3 pytest npm node make jq curl sleep env timeout which basename dirname
-seq set export kill
-    sha256sum xxd realpath mktemp command nproc ./gradlew unset local""".split()
+    """
+    ls cat wc grep egrep rg head tail sort uniq cut tr find sed awk xargs diff stat file du df echo printf test [ cd pwd read true
+    false date mkdir touch cp mv rm ln tee chmod tar gzip git python3 pytest npm node make jq curl sleep env timeout which basename
+    dirname seq set export kill sha256sum xxd realpath mktemp command nproc ./gradlew unset local
+    """.split()
 )
 UNDER_AN_ALLOWLIST = [
     "ls -la",

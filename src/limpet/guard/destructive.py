@@ -75,7 +75,9 @@ def _removes_root(call: Call) -> str | None:
     if not parsed.has("r", "R", "recursive"):
         return None
     return (
-        "it deletes the root, a home or the system" if any(_is_vital(word, call) for word in parsed.operands) else None
+        "it deletes the root, a home or the system"
+        if any(_is_vital(word, call) for word in parsed.operands + parsed.unsure)
+        else None
     )
 
 

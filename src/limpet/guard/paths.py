@@ -176,6 +176,7 @@ def _plain_words(words: Sequence[Field], program: Program | None) -> Iterator[tu
         return
     if program.operands == "special":
         return
+    yield from ((word, False) for word in words if _has_attached(word, program))
     syntax = Syntax(valued=program.valued, long_valued=frozenset(program.long_texts))
     parsed = parse(words, syntax)
     if program.operands == "texts":
@@ -189,6 +190,11 @@ def _plain_words(words: Sequence[Field], program: Program | None) -> Iterator[tu
     for option, value in parsed.options:
         if value is not None and option not in program.texts and option not in program.long_texts:
             yield value, False
+
+
+def _has_attached(word: Field, program: Program) -> bool:
+    """-Ipath: an option with something behind it that may be a path."""
+    return word.is_exact and word.text[:1] == "-" and len(word.text) > 2 and word.text[1] not in "-" + program.texts
 
 
 def _link_targets(call: Call) -> Iterator[Use | Unsure]:

@@ -100,7 +100,7 @@ WRITERS: Mapping[str, Program] = {
     **dict.fromkeys("chmod chown chgrp".split(), Program(reads=False, operands="first is text", first=("reference",))),
     "dd": Program(reads=False),
     "split": Program(reads=False, runs=("filter",), valued="abClnt", texts="abClnt"),
-    "tar": Program(reads=False, operands="special"),
+    "tar": Program(reads=False),
     "zip": Program(reads=False, runs=("T", "TT", "test", "unzip-command", "@")),
     "curl": Program(reads=False, runs=("K", "config"), valued="HXuAew", texts="HXuAe", long_texts=("header", "request", "user")),
     "wget": Program(reads=False, runs=("e", "execute", "use-askpass", "i", "input-file", "config")),

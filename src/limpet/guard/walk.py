@@ -1,6 +1,7 @@
 """A script, followed in the order in which bash runs it: what it calls, opens and evaluates, and what is known of variables and
 directory by then. Pure. Every node type of the tree is named here; what bash evaluates out of sight is a doubt."""
 
+import re
 from collections.abc import Sequence
 
 from limpet.guard import calls, effects, parameters
@@ -47,6 +48,7 @@ from limpet.guard.words import Field, Piece, fields, text_of
 Out = tuple[State, State]  # after success, after failure
 _NUMERIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
 _FILE_TESTS = frozenset("-e -f -d -c -b -p -S -L -h -k -g -u -G -O -N -r -w -x -s".split())
+_EXPANDED_TWICE = re.compile(r"[A-Za-z0-9_./+-]+")  # what bash may: the word after >& and <& is expanded a second time
 _WRITES = frozenset("> >> >| &> &>> <>".split())
 
 
@@ -249,6 +251,8 @@ class Walk:
                 target.kind == "number" or (target.is_exact and is_descriptor(target.text))
             ):
                 continue
+            if redirect.op in ("<&", ">&") and not (target.is_exact and _EXPANDED_TWICE.fullmatch(target.text)):
+                self.unsure(redirect, "bash expands it twice", "write > FILE 2>&1")
             writes = redirect.op in _WRITES or redirect.op == ">&"
             self.findings.openings.append(Opening(target=target, writes=writes, source=source, places=state.places))
             if not writes:
