@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import anyio
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from limpet.core.command import Aborted, Exited, TimedOut
 from limpet.core.ports import Limits, Offer, Process, Sandbox
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
-from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, run, text
+from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, eventually, is_gone, run, text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -149,4 +148,4 @@ async def test_a_box_whose_agent_was_killed_says_so_at_once(box: Sandbox) -> Non
     with anyio.fail_after(ANSWERS_WITHIN):
         outcome = await process.wait()
     assert type(outcome).__name__ == "Lost"
-    assert not Path(f"/proc/{box.ref.facts['pid']}/root/mnt").exists()
+    await eventually(lambda: is_gone(box.ref.facts["pid"]))

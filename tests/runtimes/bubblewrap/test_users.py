@@ -30,6 +30,14 @@ def test_the_essentials_hold_for_an_ordinary_user_too() -> None:
     )
 
 
+@pytest.mark.xdist_group("ordinary user")
+@pytest.mark.timeout(240)
+def test_an_ordinary_users_boxes_are_as_hard_to_wreck() -> None:
+    again_as_an_ordinary_user(
+        *(str(_HERE / f"test_{name}.py") for name in ("walls", "bricks", "hazards", "hosts", "siege"))
+    )
+
+
 @needs_root
 async def test_each_box_of_root_has_a_uid_of_its_own_that_owns_its_files(
     runtime: BubblewrapRuntime, home: Path
