@@ -21,7 +21,7 @@ def test_an_ordinary_user_is_told_too() -> None:
 
 def test_check_log_and_record_say_the_same(tmp_path: Path, home: Path) -> None:
     with running(tmp_path) as gateway, gateway.http() as client:
-        words, env = [LIMPET, "check", "bubblewrap"], {"LIMPET_HOME": str(home), "PATH": os.environ["PATH"]}
+        words, env = [str(LIMPET), "check", "bubblewrap"], {"LIMPET_HOME": str(home), "PATH": os.environ["PATH"]}
         checked = subprocess.run(words, capture_output=True, text=True, env=env, check=True)
         record = client.post("/v1/containers", json={"name": "one"}).json()
         refused = client.post("/v1/containers", json={"name": "two", "memory_limit": "256m"})
