@@ -29,15 +29,21 @@ class Server:
 
     def keys(self, bucket: str) -> list[str]:
         """The names of all objects in it."""
-        listed = httpx2.get(f"{self.url}/{bucket}?list-type=2", trust_env=False).raise_for_status()
-        return [
-            element.text or "" for element in ElementTree.fromstring(listed.text).iter() if element.tag.endswith("}Key")
-        ]
+        return self._listed(bucket, "Key")
+
+    def sizes(self, bucket: str) -> list[int]:
+        """How many bytes each has, the smallest first."""
+        return sorted(map(int, self._listed(bucket, "Size")))
 
     def unfinished(self, bucket: str) -> int:
         """How many uploads in parts were begun and neither finished nor broken off."""
         listed = httpx2.get(f"{self.url}/{bucket}?uploads", trust_env=False).raise_for_status()
         return listed.text.count("<UploadId>")
+
+    def _listed(self, bucket: str, what: str) -> list[str]:
+        listed = httpx2.get(f"{self.url}/{bucket}?list-type=2", trust_env=False).raise_for_status()
+        elements = ElementTree.fromstring(listed.text).iter()
+        return [element.text or "" for element in elements if element.tag.endswith(f"}}{what}")]
 
 
 @contextmanager

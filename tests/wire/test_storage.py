@@ -1,8 +1,11 @@
 """`[storage.*]`: the same files in every backend, none lost when the settings change, all moved when the operator asks."""
 
 import os
+import sqlite3
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import openai
@@ -62,6 +65,13 @@ def move(gateway: Gateway) -> str:
     return done.stdout.strip()
 
 
+def eventually(claim: Callable[[], bool]) -> None:
+    until = time.monotonic() + 5
+    while not claim() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert claim()
+
+
 def in_directory(gateway: Gateway) -> int:
     return sum(path.is_file() for path in (gateway.home / "blobs").rglob("*"))
 
@@ -109,6 +119,58 @@ def test_changed_settings_lose_nothing_and_a_move_brings_all_over(home_directory
         client = restart(gateway, IN_DIRECTORY)
         move(gateway)
         assert (has_all(client, files), in_directory(gateway), s3.keys(bucket)) == (True, 6, [])
+
+
+def kept_copies(gateway: Gateway) -> list[bytes]:
+    """What the database keeps of captured files."""
+    query = (
+        "SELECT group_concat(hex(data), '') FROM blob_parts JOIN blobs USING (key) WHERE state = 'kept' GROUP BY key"
+    )
+    with closing(sqlite3.connect(f"file:{gateway.home}/limpet.db?mode=ro", uri=True)) as database:
+        return sorted(bytes.fromhex(row[0]) for row in database.execute(query))
+
+
+@pytest.mark.promise("captured-bytes-have-a-configurable-home", "container-files-default-to-the-filesystem")
+def test_captured_bytes_are_copied_to_the_database_only_where_the_settings_say_so(home_directory: Path) -> None:
+    with lasting(home_directory, runtime=RUNTIME) as gateway:
+        first = container_of(run(gateway.client(), "echo one > a.txt"))
+        assert (kept_copies(gateway), in_directory(gateway)) == ([], 0)
+        assert (gateway.home / "boxes" / first / "data/a.txt").read_text() == "one\n"
+
+        client = restart(gateway, '[storage.container_files]\nbackend = "database"\n')
+        container = container_of(run(client, "echo two > a.txt; echo three > b.txt"))
+        client.containers.files.create(container, file=("c.txt", b"mine"))
+        assert kept_copies(gateway) == [b"mine", b"three\n", b"two\n"]
+
+        assert move(gateway) == "moved 1 of 1 files, 4 B of 4 B"
+        assert kept_copies(gateway) == [b"mine", b"one\n", b"three\n", b"two\n"]
+        run(client, "echo TWO > a.txt; rm b.txt", container=container)
+        client.containers.delete(first)
+        eventually(lambda: kept_copies(gateway) == [b"TWO\n", b"mine"])
+
+
+@pytest.mark.promise("container-files-live-in-a-bucket")
+def test_captured_bytes_are_copied_to_a_bucket_and_go_with_their_container(home_directory: Path, s3: Server) -> None:
+    bucket = s3.bucket("captured")
+    with running(home_directory, runtime=RUNTIME, config=in_bucket(s3, bucket), env=KEYS) as gateway:
+        client = gateway.client()
+        container = container_of(run(client, "seq 100000 > a.txt; printf x > b.txt"))
+        assert s3.sizes(bucket) == [1, 588_895]
+        client.containers.delete(container)
+        eventually(lambda: s3.keys(bucket) == [])
+
+
+def test_a_bucket_that_falls_silent_costs_no_command_its_result(home_directory: Path) -> None:
+    with s3_server() as server:
+        config = in_bucket(server, server.bucket("silent"))
+        gateway = Gateway(home_directory, runtime="memory", config=config, env=KEYS).start()
+    try:
+        client = gateway.client()
+        container = container_of(run(client, "echo one > a.txt; echo done"))
+        (file,) = client.containers.files.list(container).data
+        assert client.containers.files.content.retrieve(file.id, container_id=container).read() == b"one\n"
+    finally:
+        gateway.stop()
 
 
 @pytest.mark.promise("container-files-live-in-a-directory")

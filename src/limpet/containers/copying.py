@@ -1,10 +1,13 @@
-"""Copies captured files that lie only in their containers' directories to where the settings keep captured bytes."""
+"""Copies of captured files, where the settings keep captured bytes elsewhere than in the containers' directories."""
 
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from limpet.containers.boxes import ROOTS, directory_of
-from limpet.containers.files import DATA
-from limpet.core.errors import FileError
+from limpet.core.errors import FileError, StoreError
 from limpet.core.ports import Files
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.store.containers import ContainerRecord, Containers
@@ -12,18 +15,68 @@ from limpet.store.database import Database
 from limpet.store.files import ContainerFileRecord, ContainerFiles
 from limpet.store.vault import Vault
 
+DATA = "/mnt/data"
 
-async def copy_captured(db: Database, vault: Vault, *, home: Path) -> int:
-    """Copy them, of every running container; how many were. A file that changed since it was captured is left to the next capture.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """What was read of a file: its hash in hex, and the blob that holds the same bytes, None where there is none."""
+
+    sha256: str
+    blob: str | None
+
+
+NOT_KEPT = Copy(sha256="", blob=None)
+
+
+class Copies:
+    """Reads files that are captured, and copies them where there is a vault for it. `trouble` is why the last copy could not be made,
+    None if it could: such a file stays in its directory alone until it changes or `limpet storage move` copies it."""
+
+    def __init__(self, vault: Vault | None) -> None:
+        self._vault = vault
+        self.trouble: str | None = None
+
+    @asynccontextmanager
+    async def taken(
+        self, files: Files, path: str, *, size: int, tenant: str, sha256: str | None = None
+    ) -> AsyncIterator[Copy]:
+        """Read the first `size` bytes of a file; the block stores the row that refers to the blob, else the blob goes. With `sha256`,
+        their hash, they are only read where they are copied. FileError."""
+        async with AsyncExitStack() as stack:
+            copy = await self._copied(stack, files, path, size=size, tenant=tenant)
+            yield copy or Copy(sha256=sha256 or await _hash(files, path, size=size), blob=None)
+
+    async def _copied(self, stack: AsyncExitStack, files: Files, path: str, *, size: int, tenant: str) -> Copy | None:
+        if self._vault is None:
+            return None
+        data = files.stream(path, length=size)
+        try:
+            blob = await stack.enter_async_context(self._vault.put(data, tenant=tenant, area="container_files"))
+        except StoreError as error:
+            # Nothing is lost: the bytes lie in the container's directory, and the command's result must not wait for a bucket.
+            self.trouble = error.message
+            return None
+        self.trouble = None
+        return Copy(sha256=blob.sha256, blob=blob.id)
+
+    def nudge(self) -> None:
+        """Rows with copies were removed: let their bytes go now."""
+        if self._vault is not None:
+            self._vault.nudge()
+
+
+async def copy_captured(db: Database, vault: Vault, *, home: Path) -> list[ContainerFileRecord]:
+    """Copy them, of every running container; which were. A file that changed since it was captured is left to the next capture.
 
     May be broken off and begun again; a gateway may serve meanwhile. StoreError."""
     rows = ContainerFiles(db)
-    copied = 0
+    copied = []
     for container in await Containers(db).running():
         files = _files(container, home)
         for row in await rows.of_container(container.id):
             if row.blob is None and not row.too_large and await _copied(rows, vault, files, row):
-                copied += 1
+                copied.append(row)
     return copied
 
 
@@ -35,6 +88,13 @@ async def _copied(rows: ContainerFiles, vault: Vault, files: Files, row: Contain
             return blob.sha256 == row.sha256 and await rows.attach(row, blob.id)
     except FileError:
         return False  # it went away, or something else stands in its place
+
+
+async def _hash(files: Files, path: str, *, size: int) -> str:
+    digest = hashlib.sha256()
+    async for piece in files.stream(path, length=size):
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _files(container: ContainerRecord, home: Path) -> Files:

@@ -13,6 +13,7 @@ from typing import Literal
 from limpet.containers.boxes import Box, Boxes
 from limpet.containers.changes import compare, content_type, is_known, safe_name
 from limpet.containers.container import ContainerSettings
+from limpet.containers.copying import DATA, NOT_KEPT, Copies, Copy
 from limpet.core.clock import Clock
 from limpet.core.errors import FileError, FileMissing, NotAFile, NotFound, RequestTooLarge, SandboxClosed, SandboxGone
 from limpet.core.ids import CONTAINER_FILE, new_id
@@ -21,7 +22,6 @@ from limpet.store.containers import ContainerRecord
 from limpet.store.files import ContainerFileRecord, ContainerFiles
 from limpet.store.records import Order, Page
 
-DATA = "/mnt/data"
 LOOKS = 20
 Source = Literal["user", "assistant"]
 FindRunning = Callable[[str, str], Awaitable[ContainerRecord]]
@@ -43,8 +43,10 @@ class Shelf:
         readable: FindReadable,
         settings: ContainerSettings,
         clock: Clock,
+        copies: Copies,
     ) -> None:
         self._rows = rows
+        self._copies = copies
         self._boxes = boxes
         self._running = running
         self._readable = readable
@@ -75,6 +77,7 @@ class Shelf:
             changes = compare(known, found, most=self._settings.max_files_per_exec)
             if changes.gone:
                 await self._rows.delete_paths(record.id, changes.gone)
+                self._copies.nudge()
                 for path in changes.gone:
                     del known[path]
             changed = []
@@ -136,9 +139,13 @@ class Shelf:
             await self._boxes.prepare_files(record)
         async with box.shelf:
             counted = _Counted(data, most=self._settings.max_bytes_per_file)
-            stat = await self._boxes.files(record).write(posixpath.join(DATA, safe_name(name)), counted.pieces())
+            files = self._boxes.files(record)
+            stat = await files.write(posixpath.join(DATA, safe_name(name)), counted.pieces())
             known = await self._known(container_id, box)
-            return await self._store(record, stat, known, sha256=counted.sha256, source=source, response_id=None)
+            async with self._copies.taken(
+                files, stat.path, size=stat.size, tenant=tenant, sha256=counted.sha256
+            ) as copy:
+                return await self._store(record, stat, known, copy=copy, source=source, response_id=None)
 
     async def delete(self, tenant: str, container_id: str, file_id: str) -> None:
         """Remove a file from the box and from the list. NotFound."""
@@ -151,11 +158,13 @@ class Shelf:
             except FileMissing:
                 pass  # a command was quicker; the row goes all the same
             await self._rows.delete(container_id, file_id)
+            self._copies.nudge()
             (await self._known(container_id, box)).pop(row.path, None)
 
     async def clear(self, container_id: str) -> None:
         """Forget all files of a container that is deleted."""
         await self._rows.clear(container_id)
+        self._copies.nudge()
 
     async def _known(self, container_id: str, box: Box) -> dict[str, ContainerFileRecord]:
         if box.known is None:
@@ -196,16 +205,19 @@ class Shelf:
         """Its row if the content is new; None if it is not, or if the file went away or cannot be read."""
         before = known.get(stat.path)
         if stat.size > self._settings.max_bytes_per_file:
-            return await self._store(record, stat, known, sha256="", source="assistant", response_id=response_id)
+            return await self._store(record, stat, known, copy=NOT_KEPT, source="assistant", response_id=response_id)
         try:
-            sha256 = await _hash(files, stat)
+            async with self._copies.taken(files, stat.path, size=stat.size, tenant=record.tenant) as copy:
+                if before is None or before.sha256 != copy.sha256:
+                    return await self._store(
+                        record, stat, known, copy=copy, source="assistant", response_id=response_id
+                    )
+                source: Source = "user" if before.source == "user" else "assistant"
+                same = Copy(sha256=copy.sha256, blob=before.blob or copy.blob)
+                await self._store(record, stat, known, copy=same, source=source, response_id=before.response_id)
+                return None
         except FileError:
             return None
-        if before is not None and before.sha256 == sha256:
-            source: Source = "user" if before.source == "user" else "assistant"
-            await self._store(record, stat, known, sha256=sha256, source=source, response_id=before.response_id)
-            return None
-        return await self._store(record, stat, known, sha256=sha256, source="assistant", response_id=response_id)
 
     async def _store(
         self,
@@ -213,7 +225,7 @@ class Shelf:
         stat: FileStat,
         known: dict[str, ContainerFileRecord],
         *,
-        sha256: str,
+        copy: Copy,
         source: Source,
         response_id: str | None,
     ) -> ContainerFileRecord:
@@ -224,15 +236,16 @@ class Shelf:
                 container_id=record.id,
                 path=stat.path,
                 bytes=stat.size,
-                sha256=sha256,
+                sha256=copy.sha256,
                 content_type=content_type(stat.path),
                 source=source,
                 created_at=self._clock.now(),
                 modified=stat.modified,
                 identity=stat.identity,
                 changed=stat.changed,
-                too_large=not sha256,
+                too_large=not copy.sha256,
                 response_id=response_id,
+                blob=copy.blob,
             )
         )
         known[row.path] = row
@@ -270,13 +283,6 @@ async def _listing(files: Files) -> list[FileStat]:
         return await files.list(DATA, recursive=True)
     except FileMissing:
         return []  # a command removed the directory itself
-
-
-async def _hash(files: Files, stat: FileStat) -> str:
-    digest = hashlib.sha256()
-    async for piece in files.stream(stat.path, length=stat.size):
-        digest.update(piece)
-    return digest.hexdigest()
 
 
 async def _opened(files: Files, path: str) -> tuple[FileStat, bytes, AsyncIterator[bytes]]:

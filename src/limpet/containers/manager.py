@@ -22,6 +22,7 @@ from limpet.containers.container import (
     is_due,
     plan_expiry,
 )
+from limpet.containers.copying import Copies
 from limpet.containers.files import Shelf
 from limpet.containers.narrowing import narrow
 from limpet.core.clock import Clock, SystemClock
@@ -34,6 +35,7 @@ from limpet.store.database import Database
 from limpet.store.executions import Executions
 from limpet.store.files import ContainerFileRecord, ContainerFiles
 from limpet.store.records import Order, Page
+from limpet.store.vault import Vault
 from limpet.workspace.workspace import Workspace
 
 REAP_EVERY = 5.0  # seconds
@@ -67,8 +69,8 @@ class ContainerManager:
     """All containers of one home directory. `async with` opens it; runtime and database are open before and close after.
 
     Leaving it lets go of the boxes, which live on where the runtime offers that; `stop_boxes` ends them. `files` are the
-    containers' files. `trouble` is what went wrong in the last round of the reaper, None if nothing did; `swept` says what
-    earlier processes had left and was cleared at the start, a sentence each.
+    containers' files, which are also copied to `copies` where that is given. `trouble` is what went wrong in the last round of
+    the reaper, None if nothing did; `swept` says what earlier processes had left and was cleared at the start, a sentence each.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class ContainerManager:
         box: BoxSettings | None = None,
         clock: Clock | None = None,
         stop_boxes: bool = False,
+        copies: Vault | None = None,
     ) -> None:
         self._runtime = runtime
         self._settings = settings or ContainerSettings()
@@ -106,6 +109,7 @@ class ContainerManager:
             readable=self.get,
             settings=self._settings,
             clock=self._clock,
+            copies=Copies(copies),
         )
         self.trouble: str | None = None
         self.swept: tuple[str, ...] = ()

@@ -27,7 +27,7 @@ from limpet.core.ports import Runtime
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import LoopSettings, Preparer
 from limpet.responses.service import ResponseService
-from limpet.server import containers, files, health, responses
+from limpet.server import containers, files, health, responses, skills
 from limpet.server.app import application
 from limpet.server.auth import LoopbackOnly
 from limpet.server.keys import KeyHolders
@@ -38,6 +38,7 @@ from limpet.store.home import HomeLock, prepare_home
 from limpet.store.journal import Journal
 from limpet.store.keys import ApiKeys
 from limpet.store.responses import Responses
+from limpet.store.skills import Skills
 from limpet.store.uploads import Uploads
 from limpet.store.vault import StorageSettings, Vault, kept_in
 from limpet.upstreams.routing import Route, Router
@@ -93,10 +94,11 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
         database = await stack.enter_async_context(Database(settings.database, home=settings.home))
         vault = await stack.enter_async_context(Vault(database, storage, clock=clock))
         uploads = await stack.enter_async_context(Uploads(database, vault, clock=clock))
+        bundles = Skills(database, vault, clock=clock)
         await stack.enter_async_context(runtime)
         for provider in providers:
             await stack.enter_async_context(provider.upstream)
-        manager = await stack.enter_async_context(_manager(settings, runtime, database, clock))
+        manager = await stack.enter_async_context(_manager(settings, runtime, database, vault, clock))
         journal = await stack.enter_async_context(Journal(database))
         service = await stack.enter_async_context(
             _service(settings, database, journal, router=router, manager=manager, clock=clock, metrics=metrics)
@@ -105,6 +107,8 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
             *responses.routes(service, keep_alive=settings.keep_alive),
             *containers.container_routes(manager, clock),
             *containers.file_routes(manager),
+            *skills.skill_routes(bundles),
+            *skills.version_routes(bundles),
             *files.file_routes(uploads, max_bytes=storage.max_file_bytes),
             *health.routes(
                 health=health.Health(runtime, clock),
@@ -124,7 +128,9 @@ def _door(settings: GatewaySettings, database: Database, clock: Clock) -> Middle
     return Middleware(LoopbackOnly)
 
 
-def _manager(settings: GatewaySettings, runtime: Runtime, database: Database, clock: Clock) -> ContainerManager:
+def _manager(
+    settings: GatewaySettings, runtime: Runtime, database: Database, vault: Vault, clock: Clock
+) -> ContainerManager:
     return ContainerManager(
         runtime,
         database,
@@ -134,6 +140,7 @@ def _manager(settings: GatewaySettings, runtime: Runtime, database: Database, cl
         box=settings.box,
         clock=clock,
         stop_boxes=settings.stop_boxes,
+        copies=vault if vault.copies_container_files else None,
     )
 
 

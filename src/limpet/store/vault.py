@@ -94,6 +94,11 @@ class Vault:
     ) -> None:
         await self._closing.aclose()
 
+    @property
+    def copies_container_files(self) -> bool:
+        """Whether captured files are copied: with the filesystem as their place they stay in their containers' directories alone."""
+        return not isinstance(self._settings.places["container_files"], Directory)
+
     @asynccontextmanager
     async def put(self, data: AsyncIterator[bytes], *, tenant: str, area: Area) -> AsyncIterator[Blob]:
         """Keep all of `data`, then run the block, which stores the row that refers to the blob and in the same transaction calls

@@ -1,6 +1,5 @@
 """From the operator's settings to the places that keep bytes. What reaches a kind of place is loaded when one is used."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -55,7 +54,14 @@ async def move_all(config: Config, tell: Tell) -> Progress:
             progress = await move(vault, area, place, tell=tell, begun=progress)
         if config.storage.container_files.backend != "filesystem":
             copied = await copy_captured(database, vault, home=config.home)
-            progress = replace(progress, moved=progress.moved + copied, all=progress.all + copied)
+            count, size = len(copied), sum(row.bytes for row in copied)
+            progress = Progress(
+                moved=progress.moved + count,
+                bytes=progress.bytes + size,
+                all=progress.all + count,
+                all_bytes=progress.all_bytes + size,
+                failed=progress.failed,
+            )
             tell(progress)
         return progress
 

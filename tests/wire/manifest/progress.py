@@ -10,7 +10,10 @@ from tests.wire.manifest.promise import Promise, Work
 DELIVERED: frozenset[Work] = frozenset({"A1"})
 EARLY: frozenset[str] = frozenset(
     {
+        "captured-bytes-have-a-configurable-home",
         "container-files-are-not-files-api-files",
+        "container-files-default-to-the-filesystem",
+        "container-files-live-in-a-bucket",
         "container-files-live-in-a-directory",
         "hosted-tools-of-others-are-relayed-or-refused",
     }
