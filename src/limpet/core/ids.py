@@ -15,6 +15,8 @@ CONTAINER_FILE = "cfile"
 REQUEST = "req"
 BLOB = "blob"
 KEY = "key"
+SKILL = "skill"
+SKILL_VERSION = "skillver"
 # Clients tell a file of the Files API by OpenAI's own spelling of its ids (AI SDK, `fileIdPrefixes`).
 FILE = "file-"
 

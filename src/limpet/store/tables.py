@@ -219,3 +219,37 @@ api_keys = Table(
     Column("revoked_at", BigInteger),
     sqlite_autoincrement=True,
 )
+
+# A skill says what its default version says. Versions count up from 1 and are never given out again; `blob` is the bundle as a zip.
+skills = Table(
+    "skills",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("default_version", BigInteger, nullable=False),
+    Column("last_version", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Index(None, "tenant", "name"),
+    sqlite_autoincrement=True,
+)
+
+skill_versions = Table(
+    "skill_versions",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("skill_id", Text, ForeignKey("skills.id", ondelete="CASCADE"), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("blob", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("skill_id", "version"),
+    sqlite_autoincrement=True,
+)

@@ -1,0 +1,171 @@
+"""`/v1/skills`: OpenAI's skills with their versions (contract 1.6)."""
+
+from contextlib import aclosing
+from typing import Any
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from limpet.containers.bundle import MOST_UNPACKED, Bundle, from_parts, from_zip
+from limpet.core.clock import seconds
+from limpet.core.errors import RequestInvalid
+from limpet.server.bodies import json_body, one_of, whole_number
+from limpet.server.callers import tenant_of
+from limpet.server.forms import FormField, FormFile, form_parts
+from limpet.server.lists import ORDERS, list_object
+from limpet.store.records import Order
+from limpet.store.skills import Listed, NewVersion, Skills, VersionRecord
+
+Json = dict[str, Any]
+
+
+def skill_routes(skills: Skills) -> list[Route]:
+    """Skills: create, list, read, choose the default version, download and delete."""
+
+    async def create(request: Request) -> Response:
+        new, _ = await _uploaded(request)
+        return JSONResponse(skill_object(await skills.create(tenant_of(request), new)))
+
+    async def index(request: Request) -> Response:
+        page = await skills.list(tenant_of(request), **_page(request))
+        return list_object([skill_object(listed) for listed in page.records], page.has_more)
+
+    async def read(request: Request) -> Response:
+        return JSONResponse(skill_object(await skills.get(tenant_of(request), _id(request))))
+
+    async def choose(request: Request) -> Response:
+        body = await json_body(request)
+        version = body.get("default_version") if isinstance(body, dict) else None
+        if not isinstance(version, str):
+            raise RequestInvalid('Send {"default_version": "2"}: a version as text.', param="default_version")
+        return JSONResponse(skill_object(await skills.set_default(tenant_of(request), _id(request), version)))
+
+    async def content(request: Request) -> Response:
+        return await _content(skills, await skills.version(tenant_of(request), _id(request), None))
+
+    async def delete(request: Request) -> Response:
+        id = await skills.delete(tenant_of(request), _id(request))
+        return JSONResponse({"id": id, "object": "skill.deleted", "deleted": True})
+
+    return [
+        Route("/v1/skills", create, methods=["POST"]),
+        Route("/v1/skills", index, methods=["GET"]),
+        Route("/v1/skills/{skill_id}", read, methods=["GET"]),
+        Route("/v1/skills/{skill_id}", choose, methods=["POST"]),
+        Route("/v1/skills/{skill_id}", delete, methods=["DELETE"]),
+        Route("/v1/skills/{skill_id}/content", content, methods=["GET"]),
+    ]
+
+
+def version_routes(skills: Skills) -> list[Route]:
+    """Versions of a skill: add, list, read, download and delete."""
+
+    async def create(request: Request) -> Response:
+        await skills.get(tenant_of(request), _id(request))
+        new, fields = await _uploaded(request)
+        becomes_default = fields.get("default", "false").lower() == "true"
+        record = await skills.add(tenant_of(request), _id(request), new, becomes_default=becomes_default)
+        return JSONResponse(version_object(record))
+
+    async def index(request: Request) -> Response:
+        page = await skills.versions(tenant_of(request), _id(request), **_page(request))
+        return list_object([version_object(record) for record in page.records], page.has_more)
+
+    async def read(request: Request) -> Response:
+        return JSONResponse(version_object(await skills.version(tenant_of(request), *_ids(request))))
+
+    async def content(request: Request) -> Response:
+        return await _content(skills, await skills.version(tenant_of(request), *_ids(request)))
+
+    async def delete(request: Request) -> Response:
+        record = await skills.delete_version(tenant_of(request), *_ids(request))
+        shape = {"id": record.id, "object": "skill.version.deleted", "deleted": True, "version": str(record.version)}
+        return JSONResponse(shape)
+
+    root = "/v1/skills/{skill_id}/versions"
+    return [
+        Route(root, create, methods=["POST"]),
+        Route(root, index, methods=["GET"]),
+        Route(root + "/{version}", read, methods=["GET"]),
+        Route(root + "/{version}", delete, methods=["DELETE"]),
+        Route(root + "/{version}/content", content, methods=["GET"]),
+    ]
+
+
+def skill_object(listed: Listed) -> Json:
+    skill = listed.skill
+    return {
+        "id": skill.id,
+        "object": "skill",
+        "name": skill.name,
+        "description": skill.description,
+        "created_at": seconds(skill.created_at),
+        "default_version": str(skill.default_version),
+        "latest_version": str(listed.latest),
+    }
+
+
+def version_object(record: VersionRecord) -> Json:
+    return {
+        "id": record.id,
+        "object": "skill.version",
+        "skill_id": record.skill_id,
+        "version": str(record.version),
+        "name": record.name,
+        "description": record.description,
+        "created_at": seconds(record.created_at),
+    }
+
+
+async def _uploaded(request: Request) -> tuple[NewVersion, dict[str, str]]:
+    """The skill of a form, checked, and its fields: one zip as `files`, or parts `files[]` whose names are paths."""
+    parts: list[tuple[str, str, bytes]] = []
+    fields: dict[str, str] = {}
+    async with aclosing(form_parts(request, limit=MOST_UNPACKED)) as form:
+        async for part in form:
+            match part:
+                case FormField():
+                    fields[part.name] = part.value
+                case FormFile(name="files" | "files[]"):
+                    data = b"".join([piece async for piece in part.pieces])
+                    parts.append((part.name, part.filename, data))
+                case FormFile():
+                    raise RequestInvalid(f"A part named {part.name[:40]!r} is not known; use `files`.", param="files")
+    if not parts:
+        raise RequestInvalid("Send the skill as a zip in `files`, or its files as `files[]`.", param="files")
+    bundle = await to_thread.run_sync(_read, parts)
+    zipped = await to_thread.run_sync(bundle.zipped)
+    return NewVersion(name=bundle.name, description=bundle.description, zipped=zipped), fields
+
+
+def _read(parts: list[tuple[str, str, bytes]]) -> Bundle:
+    if len(parts) == 1 and parts[0][2][:2] == b"PK":
+        return from_zip(parts[0][2])
+    if [name for name, _, _ in parts] == ["files"]:
+        return from_zip(parts[0][2])
+    return from_parts((path, data) for _, path, data in parts)
+
+
+async def _content(skills: Skills, record: VersionRecord) -> Response:
+    headers = {
+        "content-disposition": f'attachment; filename="{record.name}.zip"',
+        "x-content-type-options": "nosniff",
+        "etag": f'"{record.sha256}"',
+    }
+    return Response(await skills.zipped(record), media_type="application/zip", headers=headers)
+
+
+def _page(request: Request) -> Any:
+    order: Order = "asc" if one_of(request, "order", default="desc", allowed=ORDERS) == "asc" else "desc"
+    limit = whole_number(request, "limit", default=20, least=1, most=100)
+    return {"limit": limit, "after": request.query_params.get("after"), "order": order}
+
+
+def _id(request: Request) -> str:
+    return str(request.path_params["skill_id"])
+
+
+def _ids(request: Request) -> tuple[str, str]:
+    return _id(request), str(request.path_params["version"])
