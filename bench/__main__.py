@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from bench import boot, files, journal, output, redaction, relay, turn, warm
+from bench import bash_tool, boot, files, journal, output, redaction, relay, turn, verdict, warm
 from bench.gateway import home
 from bench.table import Line, NotMeasured, Scale, as_table
 from limpet.core.errors import LimpetError
@@ -20,8 +20,10 @@ BENCHMARKS: dict[str, Callable[[Scale], Awaitable[list[Line]]]] = {
     "journal": journal.rows,
     "turn": turn.rows,
     "relay": relay.rows,
+    "verdict": verdict.rows,
     "redaction": redaction.rows,
     "files": files.rows,
+    "bash": bash_tool.rows,
 }
 
 

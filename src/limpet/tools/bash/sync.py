@@ -49,7 +49,7 @@ class Sync:
         call = Call(action="run", description=request.description, call_id=call_id, judged=request.command)
         return await self._workspace.run(
             asked.what,
-            cwd=where,
+            cwd=None if where == self._workspace.directory else where,  # its own is not looked up again
             env=self.environment,
             stdin=request.input if request.talks else None,
             timeout=request.timeout or self._config.timeout_default,
