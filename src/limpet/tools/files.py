@@ -1,6 +1,7 @@
 """The file tools of a workspace, `workspace__<name>__read_file` and its kind: one shape, eight operations (`operations`)."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import anyio
@@ -24,6 +25,11 @@ class FileTool:
         self._name = name
         self._operation = operation
 
+    @cached_property
+    def _view(self) -> Workspace:
+        """Made once: its rules are compiled."""
+        return screened(self._workspace)
+
     @property
     def name(self) -> str:
         return tool_name(self._name, self._operation.name)
@@ -38,7 +44,7 @@ class FileTool:
 
     async def call(self, arguments: Mapping[str, Any], *, call_id: str | None = None) -> JsonObject:
         """As the operation says; what it does is on record, and so is what the policy refused."""
-        view = screened(self._workspace)
+        view = self._view
         operation = self._operation
         answer: JsonObject = failure(
             "timed_out",

@@ -13,12 +13,13 @@ from limpet.workspace.workspace import Workspace
 WHOLE_OUTPUT = f"{HOME}/.limpet/output"
 PIECE = 1 << 20
 MOST_FILES = 64
+MOST_IN_FILE = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a result shows of one stream. `size` is all of it in bytes; `file` holds all of it, where something is left out or is
-    no text (None: it could not be written, or there was no need)."""
+    """What a result shows of one stream. `size` is all of it in bytes; `is_text` says whether what is shown was UTF-8. `file` holds
+    all of it, where something is left out or is no text (None: it could not be written, is too large, or there was no need)."""
 
     text: str
     size: int
@@ -30,12 +31,13 @@ class Shown:
 def head(kept: Kept, limit: int) -> Shown:
     """The first `limit` characters."""
     data = kept.read(0, limit * 4)
-    text = _decoded(data, is_end=len(data) == kept.size)
+    is_end = len(data) == kept.size
+    text = _decoder("replace").decode(data, final=is_end)
     return Shown(
         text=text[:limit],
         size=kept.size,
-        left_out=len(text) > limit or len(data) < kept.size,
-        is_text=_is_text(kept),
+        left_out=len(text) > limit or not is_end,
+        is_text=_is_text(data, is_end=is_end),
     )
 
 
@@ -43,20 +45,28 @@ def head_and_tail(kept: Kept, limit: int) -> Shown:
     """All of it if it has at most `limit` bytes; else half of that from its head, half from its tail, and between them a line
     that counts the bytes left out. Cut between characters."""
     if kept.size <= limit:
+        data = kept.read()
         return Shown(
-            text=kept.read().decode("utf-8", errors="replace"), size=kept.size, left_out=False, is_text=_is_text(kept)
+            text=data.decode("utf-8", errors="replace"),
+            size=kept.size,
+            left_out=False,
+            is_text=_is_text(data, is_end=True),
         )
     half = limit // 2
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    first = decoder.decode(kept.read(0, half))
+    first, last = kept.read(0, half), kept.read(kept.size - half)
+    decoder = _decoder("replace")
+    before = decoder.decode(first)
     cut_from_head = len(decoder.getstate()[0])
-    last = kept.read(kept.size - half)
     # A character that began before the tail is left out whole.
     cut_from_tail = next((place for place in range(min(4, len(last))) if last[place] & 0xC0 != 0x80), 0)
-    tail = last[cut_from_tail:].decode("utf-8", errors="replace")
+    after = last[cut_from_tail:]
     left_out = kept.size - 2 * half + cut_from_head + cut_from_tail
-    text = f"{first}\n... [{left_out} bytes left out] ...\n{tail}"
-    return Shown(text=text, size=kept.size, left_out=True, is_text=_is_text(kept))
+    return Shown(
+        text=f"{before}\n... [{left_out} bytes left out] ...\n{after.decode('utf-8', errors='replace')}",
+        size=kept.size,
+        left_out=True,
+        is_text=_is_text(first, is_end=False) and _is_text(after, is_end=True),
+    )
 
 
 async def show_whole(workspace: Workspace, kept: Kept, *, limit: int, name: str) -> Shown:
@@ -72,8 +82,11 @@ async def with_file(workspace: Workspace, kept: Kept, shown: Shown, *, name: str
 
 
 async def keep_whole(workspace: Workspace, kept: Kept, *, name: str) -> str | None:
-    """Write all of it to a file in the workspace and return its path, as commands know it; None where the workspace takes no file.
+    """Write all of it to a file in the workspace and return its path, as commands know it; None where the workspace takes no file,
+    or it has more than MOST_IN_FILE bytes.
     Of such files the newest MOST_FILES stay."""
+    if kept.size > MOST_IN_FILE:
+        return None
     path = f"{WHOLE_OUTPUT}/{name}.txt"
     try:
         await workspace.files.write(path, _pieces(kept))
@@ -90,17 +103,13 @@ async def _pieces(kept: Kept) -> AsyncIterator[bytes]:
         yield kept.read(start, PIECE)
 
 
-def _decoded(data: bytes, *, is_end: bool) -> str:
-    """As text, without a last character that is cut off."""
-    return codecs.getincrementaldecoder("utf-8")(errors="replace").decode(data, final=is_end)
+def _decoder(errors: str) -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")(errors=errors)
 
 
-def _is_text(kept: Kept) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
+def _is_text(data: bytes, *, is_end: bool) -> bool:
     try:
-        for start in range(0, kept.size, PIECE):
-            decoder.decode(kept.read(start, PIECE))
-        decoder.decode(b"", final=True)
+        _decoder("strict").decode(data, final=is_end)
     except UnicodeDecodeError:
         return False
     return True

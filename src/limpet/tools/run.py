@@ -1,6 +1,7 @@
 """`workspace__<name>__run`: a command in a workspace's shell, for a model (seed 01, auto-injected tool)."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from limpet.core.command import STREAMS, Aborted, Exited, Lost, Outcome, Stream, TimedOut
@@ -47,6 +48,11 @@ class RunTool:
         self._name = name
         self._on_event = on_event
 
+    @cached_property
+    def _view(self) -> Workspace:
+        """Made once: its rules are compiled."""
+        return screened(self._workspace)
+
     @property
     def name(self) -> str:
         return tool_name(self._name, "run")
@@ -70,7 +76,7 @@ class RunTool:
         """`{"stdout", "stderr", "exitCode", "durationMs"}` of a command that ran, and only where there is something to say:
         `timedOut`, `aborted`, `lost` (why); `stdoutBytes` and `stdoutFile` (and stderr's) where the text is not all of it, or was no
         UTF-8; `notes`, sentences on limits that it ran into; `callbackErrors`, how many events could not be delivered."""
-        view = screened(self._workspace)
+        view = self._view
         try:
             given = read(arguments, tool=self.name, names=tuple(_PARAMETERS["properties"]), example=_EXAMPLE)
             milliseconds = given.number("timeoutMs", least=1, most=LONGEST_TIMEOUT)

@@ -1,6 +1,7 @@
 """The tool `shell_cmd`: one program, for a user who asked for it, without a shell, inside a trusted directory (seed 03)."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import anyio
@@ -55,6 +56,11 @@ class ShellCmdTool:
         self._executions = executions or Executions()
         self._on_event = on_event
 
+    @cached_property
+    def _view(self) -> Workspace:
+        """Made once: its rules are compiled."""
+        return screened(self._workspace)
+
     @property
     def name(self) -> str:
         return NAME
@@ -81,7 +87,7 @@ class ShellCmdTool:
         An AI command adds `assistant_text` and `ends_turn`: that text is the answer to the user, and the turn is over; the rest is
         its record (seed 03, AI Command Behavior). Nothing is to be said where it was canceled.
         """
-        view = screened(self._workspace)
+        view = self._view
         try:
             request = read_request(arguments, self._config)
         except BadArguments as error:
