@@ -111,6 +111,17 @@ async def test_input_to_a_task_that_has_ended_is_refused(bash: Session) -> None:
     assert answer["error"]["code"] == "task_ended"
 
 
+async def test_a_task_that_does_not_read_holds_nobody_up(bash: Session) -> None:
+    task = await bash.start("sleep 60")
+
+    with anyio.fail_after(4 * MOST):
+        answer = await bash(task_id=task, stdin_text="x" * 5_000_000)
+        assert (await bash(task_id=task))["is_running"]
+
+    assert answer["exit_code"] is None
+    assert "error" not in answer or answer["error"]["code"] == "input_not_taken"
+
+
 async def test_a_task_on_a_terminal_is_talked_to_like_a_person_would(bash: Session) -> None:
     task = await bash.start("test -t 0 && read -r -p 'Name? ' x; echo hi $x", pty=True)
     asked = await bash.until_prints(task, "Name?")

@@ -105,6 +105,25 @@ async def test_a_session_whose_directory_is_gone_starts_over_and_says_so(bash: S
     ]
 
 
+async def test_a_task_starts_over_too_where_the_directory_is_gone(bash: Session) -> None:
+    await bash("mkdir gone && cd gone")
+    await bash.box.files.delete("gone")
+
+    answer = await bash("echo here", run_in_background=True)
+
+    assert (answer["stdout"], answer["cwd"]) == ("here\n", bash.box.directory)
+    assert "does not exist any more" in answer["notes"][0]
+
+
+async def test_where_the_files_do_not_reach_a_lost_directory_is_noticed_too(bash: Session) -> None:
+    await bash("cd $(mktemp -d)")
+    await bash("rmdir $OLDPWD 2>/dev/null; cd /; rmdir /tmp/tmp.*", cwd="/")
+
+    answer = await bash("echo here")
+
+    assert (answer["stdout"], answer["cwd"]) == ("here\n", bash.box.directory)
+
+
 async def test_a_command_that_removes_its_own_directory_says_where_the_next_starts(bash: Session) -> None:
     answer = await bash("mkdir q; cd q; rmdir ../q")
 

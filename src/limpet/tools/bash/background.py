@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from limpet.core.clock import MICROSECONDS
 from limpet.core.command import Command
-from limpet.core.errors import LimpetError, SandboxError
+from limpet.core.errors import LimpetError, SandboxClosed, SandboxError
 from limpet.core.ports import Process
 from limpet.tools.bash.config import BashConfig
 from limpet.tools.bash.notices import Notices
@@ -25,9 +25,14 @@ SIGTERM = 15
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL (seed 02)
 ENDING = 10.0  # seconds that ending all tasks may take
 EARLY = 0.3  # seconds in which a task that ends at once is a finished result
+SENDING = 5.0  # seconds that a task gets to take what is sent
 SETTLING = 0.1  # seconds for the answer to what was sent
 _FIRST_WORD = 2.0  # seconds for its pid
 _MOST_FINISHED = 100
+
+
+class InputNotTaken(Exception):
+    """The task does not read; its text is for the model."""
 
 
 class TooManyTasks(Exception):
@@ -46,7 +51,7 @@ class Start:
     call: Call
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Beginning:
     """A task that is being started, between the call that waits for it and the group that carries it."""
 
@@ -66,7 +71,7 @@ class Background:
         self._config = config
         self._notices = notices
         self._tasks: dict[str, tuple[Task, Process]] = {}
-        self._starting = 0
+        self._starting: set[_Beginning] = set()
         self._scopes: set[anyio.CancelScope] = set()
 
     async def start(self, asked: Start, carriers: TaskGroup, matcher: Matcher | None = None) -> Task:
@@ -75,22 +80,22 @@ class Background:
         Cancelled before it runs, it is ended; later it goes on. Raises TooManyTasks and what `Workspace.spawn` raises.
         """
         self._drop_old()
-        if self._starting + len(self.running()) >= self._config.max_tasks:
+        if len(self._starting) + len(self.running()) >= self._config.max_tasks:
             raise TooManyTasks(
                 f"{self._config.max_tasks} background tasks run already, which is the most. Wait for one or kill one first:"
                 f" {', '.join(task.facts.id for task in self.running()[:5])}."
             )
         held = holding(asked.command, self._config.shell, terminal=asked.on_terminal)
         begun = _Beginning(matcher=matcher)
-        self._starting += 1
+        self._starting.add(begun)
         try:
             # Whoever is asked for approval may be waited for, or given up; what follows is short.
             await self._workspace.judge(Command(what=held.what, cwd=asked.cwd, env=asked.env), call=asked.call)
             carriers.start_soon(self._carry, asked, held, begun)
             await begun.done.wait()
         finally:
-            begun.is_wanted = begun.done.is_set()
-            self._starting -= 1
+            begun.is_wanted &= begun.done.is_set()
+            self._starting.discard(begun)
         if begun.error is not None:
             raise begun.error
         task = begun.task
@@ -113,10 +118,16 @@ class Background:
         return list(self._tasks)[::-1]
 
     async def send(self, task: Task, data: bytes, *, close: bool) -> None:
-        """Write to its standard input, then end that where asked; returns after a moment for the answer. Raises SandboxError."""
+        """Write to its standard input, then end that where asked; returns after a moment for the answer. Raises InputNotTaken, and
+        SandboxError."""
         process = self._tasks[task.facts.id][1]
-        if data:
+        with anyio.move_on_after(SENDING) as sending:
             await process.write(data)
+        if sending.cancelled_caught:
+            raise InputNotTaken(
+                f"Task {task.facts.id} did not read its input for {SENDING:g} seconds, so only a part of the {len(data)} bytes reached it."
+                " Give it time to read, or put the text into a file."
+            )
         if close:
             await process.close_stdin()
         await task.wait(SETTLING)
@@ -134,7 +145,10 @@ class Background:
         await task.ended.wait()
 
     async def end_all(self) -> list[Task]:
-        """End every running task, all at once, and say of each that it was cancelled. Returns them."""
+        """End every running task, all at once, and say of each that it was cancelled. Returns them. One that is being started ends
+        before it is a task."""
+        for begun in self._starting:
+            begun.is_wanted = False
         tasks = self.running()
         async with anyio.create_task_group() as ending:
             for task in tasks:
@@ -183,6 +197,8 @@ class Background:
         with suppress(SandboxError):
             await process.abort()  # quiet where it has ended
             await process.forget()
+        if not begun.done.is_set():
+            raise SandboxClosed
 
     def _facts(self, asked: Start) -> Facts:
         return Facts(

@@ -16,8 +16,9 @@ from limpet.workspace.workspace import Workspace
 class Speaker:
     """Makes the results of one session."""
 
-    def __init__(self, workspace: Workspace, config: BashConfig) -> None:
+    def __init__(self, workspace: Workspace, config: BashConfig, *, is_heard: bool) -> None:
         self._workspace = workspace
+        self._is_heard = is_heard
         self._config = config
 
     def nothing(self, request: Request, cwd: str) -> JsonObject:
@@ -71,6 +72,8 @@ class Speaker:
             answer["hang_directive"] = asks_for_input(prompt, task.facts.id)
         answer["next"] = what_next(task)
         notes = [*request.notes, *_without_effect(request)]
+        if request.stream and not self._is_heard:
+            notes.append("Nobody takes notifications here, so none come; poll it instead.")
         if request.wait and task.is_running:
             notes.append(
                 f"It still runs: the wait of {request.timeout or self._config.timeout_default:g} seconds is over."

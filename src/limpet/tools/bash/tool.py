@@ -3,14 +3,15 @@
 import json
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
 
-from limpet.core.errors import LimpetError
+from limpet.core.errors import FileError, FileMissing, LimpetError, NotADirectory
 from limpet.tools.arguments import BadArguments
-from limpet.tools.bash.background import ENDING, Background, Start, TooManyTasks
+from limpet.tools.bash.background import ENDING, Background, InputNotTaken, Start, TooManyTasks
 from limpet.tools.bash.config import BashConfig, shell_config_from
 from limpet.tools.bash.modes import Refused, mode_of
 from limpet.tools.bash.notices import Notices, Notify
@@ -22,7 +23,7 @@ from limpet.tools.bash.sync import Sync
 from limpet.tools.bash.tasks import Task
 from limpet.tools.failures import explained
 from limpet.tools.tool import JsonObject, failure
-from limpet.tools.view import redacted, screened
+from limpet.tools.view import as_files_know, redacted, screened
 from limpet.workspace.audit import Call, Judgement
 from limpet.workspace.workspace import Workspace
 
@@ -53,7 +54,7 @@ class BashTool:
         self._background = Background(
             self._workspace, session=session or workspace.session, config=self._config, notices=self._notices
         )
-        self._speaker = Speaker(self._workspace, self._config)
+        self._speaker = Speaker(self._workspace, self._config, is_heard=notify is not None)
         self._sync = Sync(self._workspace, config=self._config, place=self._place, speaker=self._speaker)
         self._stack = AsyncExitStack()
         self._carriers: TaskGroup | None = None
@@ -138,13 +139,28 @@ class BashTool:
         return await self._with_task(doing, task, request, call_id)
 
     async def _run(self, request: Request, call_id: str | None) -> JsonObject:
-        where = self._place.resolve(request.cwd)
+        request, where = await self._placed(request)
         if isinstance(where, Elsewhere):
             return await self._refuse(request, call_id, "outside", where.problem)
         return await self._sync.run(request, where, call_id)
 
+    async def _placed(self, request: Request) -> tuple[Request, str | Elsewhere]:
+        """Where it runs. A session whose directory is gone starts over, which the request notes."""
+        if request.cwd is None and self._place.is_away and await self._is_gone(self._place.current):
+            request = replace(request, notes=(*request.notes, self._place.fall_back()))
+        return request, self._place.resolve(request.cwd)
+
+    async def _is_gone(self, directory: str) -> bool:
+        try:
+            found = await self._workspace.files.stat(as_files_know(self._workspace, directory))
+        except (FileMissing, NotADirectory):
+            return True
+        except FileError:
+            return False  # out of reach of the files: running there tells
+        return found.kind != "directory"
+
     async def _start(self, request: Request, call_id: str | None) -> JsonObject:
-        where = self._place.resolve(request.cwd)
+        request, where = await self._placed(request)
         if isinstance(where, Elsewhere):
             return await self._refuse(request, call_id, "outside", where.problem)
         if self._carriers is None:
@@ -163,10 +179,12 @@ class BashTool:
         )
         try:
             task = await self._background.start(asked, self._carriers, matcher)
+            if request.talks and task.is_running:
+                await self._background.send(task, request.input, close=request.close_stdin)
         except TooManyTasks as error:
             return await self._refuse(request, call_id, "too_many_tasks", str(error))
-        if request.talks and task.is_running:
-            await self._background.send(task, request.input, close=request.close_stdin)
+        except InputNotTaken as error:
+            request = replace(request, notes=(*request.notes, str(error)))
         if request.wait:
             await task.wait(self._patience(request))
         return await self._speaker.task(task, request, whole=not task.is_running)
@@ -186,7 +204,7 @@ class BashTool:
         return await self._speaker.task(task, request, whole=doing == "kill" or request.wait)
 
     async def _talk(self, task: Task, request: Request) -> tuple[str, str] | None:
-        """Stream, send, wait, where asked for. Returns the code and the sentence of what cannot be done; then nothing was."""
+        """Stream, send, wait, where asked for. Returns the code and the sentence of what cannot be done."""
         try:
             matcher = Matcher(request.pattern) if request.stream else None
         except PatternRefused as error:
@@ -199,7 +217,10 @@ class BashTool:
         if matcher is not None:
             task.stream(matcher)
         if request.talks:
-            await self._background.send(task, request.input, close=request.close_stdin)
+            try:
+                await self._background.send(task, request.input, close=request.close_stdin)
+            except InputNotTaken as error:
+                return "input_not_taken", str(error)
         if request.wait:
             await task.wait(self._patience(request))
         return None
