@@ -79,6 +79,8 @@ UNDER_AN_ALLOWLIST = [
     "ls \\\n  -l \\\n  -a",
     "# list\nls -l  # here",
     "trap 'rm -f tmp.txt' EXIT; touch tmp.txt",
+    "trap 'rm -f tmp.txt' EXIT INT TERM; touch tmp.txt",
+    "sed -i.bak 's/a/b/' f",
     'a=(x y z); echo "${a[@]}" ${#a[@]}',
     "echo ${HOME} ${x:-default} ${x%.py} ${x//a/b}",
     "printf '%s\\n' \"$x\"",

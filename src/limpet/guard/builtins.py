@@ -64,7 +64,10 @@ def _nothing(shell: Shell, words: list[Field], state: State, source: str) -> Out
     return state, state
 
 
-def _over(shell: Shell, words: list[Field], state: State, source: str) -> Out:
+def _exit(shell: Shell, words: list[Field], state: State, source: str) -> Out:
+    """Only exit surely ends the script: return and break do nothing where they don't belong, nor does exit with two words."""
+    if len(words) > 2 or any(not word.is_exact for word in words):
+        return state, state
     after = state.copy()
     after.is_over = True
     return after, after
@@ -89,6 +92,13 @@ def _reached(place: str, target: str) -> frozenset[str]:
     """By name, as bash goes, and by the links, as the kernel goes: they differ after `..`."""
     path = posixpath.join(place, target)
     return frozenset({path, posixpath.normpath(path)})
+
+
+def _pushd(shell: Shell, words: list[Field], state: State, source: str) -> Out:
+    """As cd where it names a directory; else it goes where it was before."""
+    if len(words) == 2 and words[1].is_exact and not words[1].text.startswith(("-", "+")):
+        return _cd(shell, words, state, source)
+    return _popd(shell, words, state, source)
 
 
 def _popd(shell: Shell, words: list[Field], state: State, source: str) -> Out:
@@ -277,16 +287,26 @@ def _trap(shell: Shell, words: list[Field], state: State, source: str) -> Out:
         return state, state
     if rest[0].is_exact and rest[0].text == "--":
         rest = rest[1:]
-    _evaluated(shell, rest[:1], state, source)
+    ends = len(rest) == 2 and rest[1].is_exact and rest[1].text in ("EXIT", "0")
+    _evaluated(shell, rest[:1], state, source, is_handler=not ends)
     return state, state
 
 
-def _evaluated(shell: Shell, words: list[Field], state: State, source: str) -> None:
+def _evaluated(shell: Shell, words: list[Field], state: State, source: str, *, is_handler: bool = False) -> None:
     if not all(word.is_exact for word in words):
         shell.findings.doubt(source, "the text that it evaluates is not sure", "write the commands themselves")
         return
     text = " ".join(word.text for word in words)
-    shell.findings.scripts.append(Evaluated(text=text, source=source, state=state.foreign(), feed=shell.feed))
+    shell.findings.scripts.append(
+        Evaluated(
+            text=text,
+            source=source,
+            state=state.foreign(),
+            feed=shell.feed,
+            depth=shell.depth + 1,
+            is_handler=is_handler,
+        )
+    )
 
 
 def _source(shell: Shell, words: list[Field], state: State, source: str) -> Out:
@@ -295,12 +315,11 @@ def _source(shell: Shell, words: list[Field], state: State, source: str) -> Out:
 
 
 HANDLERS: dict[str, Handler] = {
-    "cd": _cd, "pushd": _cd, "popd": _popd, "exit": _over, "return": _over, "break": _over, "continue": _over, "logout": _over,
-    "read": _read, "mapfile": _mapfile, "readarray": _mapfile, "printf": _printf, "getopts": _getopts, "unset": _unset,
-    "wait": _wait, "jobs": _jobs, "set": _set, "shopt": _shopt, "test": _test, "[": _test, "eval": _eval, "trap": _trap,
-    "source": _source, ".": _source, "shift": _nothing, ":": _nothing, "true": _nothing, "false": _nothing, "echo": _nothing,
-    "pwd": _nothing, "kill": _nothing, "umask": _nothing, "ulimit": _nothing, "times": _nothing, "type": _nothing,
-    "dirs": _nothing, "disown": _nothing, "help": _nothing,
+    "cd": _cd, "pushd": _pushd, "popd": _popd, "exit": _exit, "read": _read, "mapfile": _mapfile, "readarray": _mapfile,
+    "printf": _printf, "getopts": _getopts, "unset": _unset, "wait": _wait, "jobs": _jobs, "set": _set, "shopt": _shopt,
+    "test": _test, "[": _test, "eval": _eval, "trap": _trap, "source": _source, ".": _source,
+    **dict.fromkeys(": true false echo pwd kill umask ulimit times type dirs disown help shift return break continue logout".split(),
+                    _nothing),
 }  # fmt: skip
 
 _BY_ANOTHER_NAME = "it evaluates its words where it does not stand bare"

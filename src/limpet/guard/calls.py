@@ -32,7 +32,6 @@ class Script(Shell, Inner, Protocol):
     """Whoever walks the script, as simple commands see it."""
 
     bodies: dict[str, effects.Effects]
-    depth: int
 
     def text(self, node: Node) -> str: ...
     def subscript(self, node: Node, index: Arithmetic | None, state: State) -> None: ...

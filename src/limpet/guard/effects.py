@@ -42,6 +42,11 @@ class Effects:
     def add(self, name: str, values: Values) -> None:
         self.values[name] = joined(self.values[name], values) if name in self.values else values
 
+    @property
+    def is_any(self) -> bool:
+        """Whether anything that is known may change."""
+        return bool(self.values) or self.moves or self.is_wild
+
     def happen(self, state: State) -> None:
         """Afterwards the state is one in which all of this may have happened, or not."""
         if self.is_wild:
@@ -67,8 +72,8 @@ def of(nodes: Sequence[Node], calls: "Iterable[Effects]" = ()) -> Effects:
     return effects
 
 
-def everything(node: Node) -> Iterator[Node]:
-    """The node and all nodes in it."""
+def everything(node: Node, *, but_inside: tuple[type[Node], ...] = ()) -> Iterator[Node]:
+    """The node and all nodes in it; of the kinds in `but_inside` only the outermost, and nothing in them."""
     waiting: list[object] = [node]
     while waiting:
         one = waiting.pop()
@@ -76,6 +81,8 @@ def everything(node: Node) -> Iterator[Node]:
             waiting.extend(one)
         elif isinstance(one, Node):
             yield one
+            if isinstance(one, but_inside):
+                continue
             waiting.extend(getattr(one, name) for name in one.__struct_fields__)
 
 

@@ -63,13 +63,15 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """Text that is run as a script of its own, with what is known by then."""
+    """Text that is run as a script of its own, with what is known by then. `is_handler` where it may run between any two commands,
+    as a trap does: then it must not change what is known."""
 
     text: str
     source: str
     state: State
     feed: Feed = Feed()
     depth: int = 0
+    is_handler: bool = False
 
 
 @dataclass(slots=True)
@@ -97,6 +99,7 @@ class Shell(Protocol):
 
     findings: Findings
     feed: Feed
+    depth: int
 
     def unsure(self, node: Node, why: str, instead: str) -> None: ...
     def assign(

@@ -56,7 +56,10 @@ def _option(words: Sequence[Field], program: Program | None, options: tuple[str,
 
 
 def _sed(words: Sequence[Field]) -> tuple[str, str] | None:
-    parsed = parse(words, _SED)
+    # -i takes a suffix, and only an attached one: it says nothing of what the script does.
+    parsed = parse(
+        [Field("-i", word.source) if word.is_exact and word.text.startswith("-i") else word for word in words], _SED
+    )
     scripts = [value for option, value in parsed.options if option in ("e", "expression")]
     if not scripts:
         scripts = list(parsed.operands[:1])
@@ -91,19 +94,20 @@ def _awk(words: Sequence[Field], program: Program | None) -> tuple[str, str] | N
 
 def _tar(words: Sequence[Field]) -> tuple[str, str] | None:
     found = names_any(words, "IFPT", _TAR_RUNS, valued="fCbHKLNVXg")
+    first = words[0] if words else None
     if (
         found is None
-        and words
-        and words[0].is_exact
-        and set(words[0].text.lstrip("-")) & set("IFPT")
-        and not words[0].text.startswith("--")
+        and first is not None
+        and first.is_exact
+        and not first.text.startswith("--")
+        and set(first.text) & set("IFPT")
     ):
-        found = words[0].source
-    return (
-        (f"{found} may run programs or name further files", "write its options out, and ./* for a bare pattern")
-        if found
-        else None
-    )
+        found = first.source
+    if found is None:  # an archive on another host is reached through ssh
+        found = next((word.source for word in words if ":" in word.text.partition("/")[0]), None)
+    if found is None:
+        return None
+    return f"{found} may run programs or name further files", "write its options out, and ./* for a bare pattern"
 
 
 def writes(call: Call, name: str) -> str | None:

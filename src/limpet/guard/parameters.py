@@ -29,7 +29,7 @@ def pieces(part: ParamExp, state: State, script: Script, *, is_quoted: bool) -> 
     """The parameter's possible values as pieces of a word."""
     name = part.param.value if part.param else ""
     unknown: list[Piece] = [("?" if is_quoted and not _is_many(part, name) else "@", "")]
-    _look_inside(part, name, state, script, is_quoted=is_quoted)
+    default = _look_inside(part, name, state, script, is_quoted=is_quoted)
     if part.length or (name in _NUMBERS and not part.exp):
         return [("0", "0")]
     if part.excl or part.names or part.index is not None or part.slice or part.repl:
@@ -38,7 +38,7 @@ def pieces(part: ParamExp, state: State, script: Script, *, is_quoted: bool) -> 
     if part.exp is not None:
         if part.exp.op not in _OR_ELSE | _SETS:
             return unknown
-        values = joined(values, _other(part.exp.word, state, script)) if values else None
+        values = joined(values, default)
     if values is None or any(kind == "inherited" for _, kind in values):
         return unknown
     return _as_pieces(values, unknown, is_quoted=is_quoted)
@@ -75,7 +75,8 @@ def _as_pieces(values: frozenset[tuple[str, str]], unknown: list[Piece], *, is_q
     return made
 
 
-def _look_inside(part: ParamExp, name: str, state: State, script: Script, *, is_quoted: bool) -> None:
+def _look_inside(part: ParamExp, name: str, state: State, script: Script, *, is_quoted: bool) -> Values:
+    """Follows all that is inside, each word once. What a default is, where there is one."""
     if part.excl and not (part.names or literal(part.index) in ("@", "*")):
         script.unsure(part, "it evaluates the name that the variable holds", "use the variable itself")
     if literal(part.index) not in ("@", "*"):
@@ -88,15 +89,18 @@ def _look_inside(part: ParamExp, name: str, state: State, script: Script, *, is_
         isinstance(node, SglQuoted | DblQuoted) for word in inner for node in effects.everything(word)
     ):
         script.unsure(part, "quotes inside a quoted ${…} are read in two ways", "put the default into a variable first")
-    for word in inner:
-        fields(word, state, script)
+    if part.repl is not None:
+        for word in inner:
+            fields(word, state, script)
     if part.exp is None:
-        return
+        return None
+    default = _other(part.exp.word, state, script)
     if part.exp.op == "@" and literal(part.exp.word) not in _HARMLESS_LETTERS:
         script.unsure(part, "it evaluates what the variable holds", 'write "$name"')
     if part.exp.op in _SETS:
         script.assign(name, state, source=script.text(part))
-        state.set(name, joined(state.value(name), _other(part.exp.word, state, script)))
+        state.set(name, joined(state.value(name), default))
+    return default
 
 
 def _words(part: ParamExp) -> list[Word | None]:

@@ -204,6 +204,8 @@ def _link_targets(call: Call) -> Iterator[Use | Unsure]:
     if len(known_words) < 2 or not parsed.has("s", "symbolic"):
         return
     *targets, link = known_words
+    if parsed.has("r", "relative") or any(".." in target.text.split("/") for target in targets):
+        yield Unsure(call.source, "makes a link that leads elsewhere once it is moved", "link to the whole path")
     for target in targets:
         for place in sorted(call.places) if call.places is not None else [None]:
             for base in (posixpath.dirname(link.text), link.text):

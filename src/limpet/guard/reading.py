@@ -1,12 +1,12 @@
 """A command with everything it would run: scripts are parsed and walked, wrappers unwrapped, texts for other shells read too."""
 
 from limpet.core.command import Argv, Command
-from limpet.guard import finding, wrappers
+from limpet.guard import effects, finding, wrappers
 from limpet.guard.findings import Call, Evaluated, Findings
 from limpet.guard.state import State, exact
 from limpet.guard.syntax import Parser, Unreadable
 from limpet.guard.variables import is_name
-from limpet.guard.walk import Walk
+from limpet.guard.walk import TooMuch, Walk
 from limpet.guard.words import known
 
 DEEPEST = 8
@@ -72,7 +72,14 @@ async def _script(script: Evaluated, findings: Findings, parser: Parser) -> None
     if isinstance(tree, Unreadable):
         findings.doubt(script.source, f"the text that it runs {tree.reason}", "write the commands themselves")
         return
-    Walk(tree.source, findings, feed=script.feed, depth=script.depth).run(tree.file, script.state)
+    if script.is_handler and effects.of(tree.file.stmts).is_any:
+        findings.doubt(
+            script.source, "it may change variables or the directory between any two commands", "trap EXIT only"
+        )
+    try:
+        Walk(tree.source, findings, feed=script.feed, depth=script.depth).run(tree.file, script.state)
+    except (RecursionError, TooMuch):
+        findings.doubt(script.source, "it is nested too deeply", "write it flat")
 
 
 def _call(call: Call, findings: Findings) -> None:

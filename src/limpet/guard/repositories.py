@@ -18,9 +18,11 @@ _KNOWN = READS | frozenset(
 _GLOBAL_ALONE = frozenset(
     "--no-pager --bare --literal-pathspecs --no-optional-locks --no-replace-objects -P --version --help".split()
 )
-_GLOBAL_VALUED = frozenset("-C --git-dir --work-tree --namespace".split())
-_RUN_LONG = ("exec", "upload-pack", "receive-pack", "open-files-in-pager", "ext-diff", "config", "template", "textconv", "paginate",
-             "upload-archive", "edit", "interactive", "exec-path", "separate-git-dir", "gpg-sign", "strategy", "tool")  # fmt: skip
+_GLOBAL_VALUED = frozenset(["-C"])
+_RUN_LONG = tuple(
+    """exec upload-pack receive-pack open-files-in-pager ext-diff config template textconv paginate upload-archive edit
+    edit-description edit-todo interactive exec-path separate-git-dir gpg-sign strategy tool""".split()
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,10 +46,15 @@ from limpet.guard.variables import is_name, is_obeyed_unexported, rules_bash, ru
 from limpet.guard.words import Field, Piece, fields, text_of
 
 Out = tuple[State, State]  # after success, after failure
+MOST_WORDS = 50_000
 _NUMERIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
 _FILE_TESTS = frozenset("-e -f -d -c -b -p -S -L -h -k -g -u -G -O -N -r -w -x -s".split())
 _EXPANDED_TWICE = re.compile(r"[A-Za-z0-9_./+-]+")  # what bash may: the word after >& and <& is expanded a second time
 _WRITES = frozenset("> >> >| &> &>> <>".split())
+
+
+class TooMuch(Exception):
+    """More words are to be expanded than anybody writes: they are nested in each other."""
 
 
 class Walk:
@@ -61,6 +66,7 @@ class Walk:
         self.depth = depth
         self.bodies: dict[str, effects.Effects] = {}
         self._source = source
+        self._left = MOST_WORDS
 
     def run(self, file: File, state: State) -> State:
         """Follows the whole script; the state in which it ends."""
@@ -265,23 +271,23 @@ class Walk:
             case ParenTest():
                 self._test(test.x, state)
             case UnaryTest():
-                self._test(test.x, state)
-                if test.op in ("-v", "-R") and not (
-                    isinstance(test.x, Word) and is_name(text_of(test.x, state, self) or "")
-                ):
-                    self.unsure(test, "it evaluates subscripts", 'write [[ -n ${name+x} ]] or [[ -n "$name" ]]')
-                if test.op in _FILE_TESTS:
+                if test.op in ("-v", "-R"):
+                    if not (isinstance(test.x, Word) and is_name(text_of(test.x, state, self) or "")):
+                        self.unsure(test, "it evaluates subscripts", 'write [[ -n ${name+x} ]] or [[ -n "$name" ]]')
+                elif test.op in _FILE_TESTS:
                     self._looked_at(test.x, state)
+                else:
+                    self._test(test.x, state)
             case BinaryTest():
-                if test.op in _NUMERIC_TESTS:
-                    self._computes(test, [side for side in (test.x, test.y) if isinstance(side, Word)], state)
-                self._test(test.x, state)
-                self._test(test.y, state)
                 if test.op == "=~":
                     state.set("BASH_REMATCH", None)
-                if test.op in ("-nt", "-ot", "-ef"):
-                    self._looked_at(test.x, state)
-                    self._looked_at(test.y, state)
+                for side in (test.x, test.y):
+                    if test.op in _NUMERIC_TESTS and isinstance(side, Word):
+                        self._computes(test, [side], state)
+                    elif test.op in ("-nt", "-ot", "-ef"):
+                        self._looked_at(side, state)
+                    else:
+                        self._test(side, state)
 
     def _looked_at(self, word: Test, state: State) -> None:
         for made in fields(word, state, self) if isinstance(word, Word) else []:
@@ -304,7 +310,8 @@ class Walk:
 
     def _inside(self, expression: Arithmetic | None, state: State) -> None:
         """Commands that are substituted in arithmetic."""
-        for node in effects.everything(expression) if expression is not None else []:
+        whole = (CmdSubst, ProcSubst)
+        for node in effects.everything(expression, but_inside=whole) if expression is not None else []:
             if isinstance(node, CmdSubst | ProcSubst):
                 self.substituted(node, state)
 
@@ -353,7 +360,12 @@ class Walk:
         start, end = (node.pos.offset if node.pos else 0), (node.end.offset if node.end else len(self._source))
         return self._source[start:end].decode(errors="replace")
 
-    source_of = text
+    def source_of(self, node: Word) -> str:
+        """The text of a word that is expanded. Raises TooMuch where nesting makes that endless."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooMuch
+        return self.text(node)
 
 
 def is_descriptor(text: str) -> bool:
