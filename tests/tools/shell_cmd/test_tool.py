@@ -433,9 +433,12 @@ async def test_what_no_program_can_receive_is_refused_in_words(real_box: Workspa
         {"command": "ls", "parameters": ["x;" * 500_000]}, {"command": "ls", "parameters": ["x=" * 500_000]},
         {"command": "ls", "parameters": ["-" + "a:/" * 300_000]}, {"command": "ls", "directory": "x/" * 500_000},
         {"command": "ls", "parameters": ["x"] * 100_000}, {"command": "sed", "parameters": ["s/" * 400_000]}, {"y" * 1_000_000: 1},
-        {"command": "ls", "artifact_paths": ["x" * 1_000_000]}, {"command": "perl", "parameters": ["-" + "l" * 1_000_000]},
+        {"command": "ls", "artifact_paths": ["x" * 1_000_000]}, {"command": "1" * 500_000 + "x"},
+        {"command": "env", "parameters": ["1" * 500_000 + "x"]},
+        {"command": "ls", "parameters": ["a:..:" * 200_000], "directory": "sub"},
+        {"command": "perl", "parameters": ["-" + "l" * 1_000_000]},
     ],
-    ids=range(12),
+    ids=range(15),
 )  # fmt: skip
 async def test_a_megabyte_is_answered_soon_and_briefly(memory_box: Workspace, arguments: dict[str, Any]) -> None:
     with anyio.fail_after(MOST):

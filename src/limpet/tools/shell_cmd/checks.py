@@ -17,6 +17,7 @@ from limpet.tools.tool import JsonObject, failure
 from limpet.tools.view import Seen
 from limpet.workspace.workspace import Workspace
 
+MOST_PATHS = 10_000  # that are looked at for one command
 _SHOWN = 200  # characters of the words that a message repeats
 
 
@@ -52,10 +53,7 @@ async def check(workspace: Workspace, request: Request, config: ShellCmdConfig) 
     directory = await _directory(scope, request)
     if "/" in request.command and await scope.inside(request.command, base=directory) is None:
         raise _outside("the program", request.command, scope, "name the program alone, or give a path inside it")
-    for place, word in enumerate(request.parameters):
-        for path in possible_paths(word):
-            if await scope.escapes(path, base=directory):
-                raise _outside(f"parameters[{place}]", word, scope, "give a path inside it, relative to it")
+    await _parameters(scope, request, directory)
     artifacts = []
     for place, word in enumerate(request.artifact_paths):
         found = await scope.inside(word, base=scope.trusted)
@@ -88,6 +86,19 @@ def sentence(refused: Refused, trusted: str) -> str:
             f" {trusted}. {instead}"
         )
     return f"{what} {refused.why}. {instead}"
+
+
+async def _parameters(scope: Scope, request: Request, directory: str) -> None:
+    seen: set[str] = set()
+    for place, word in enumerate(request.parameters):
+        for path in possible_paths(word):
+            if path in seen:
+                continue
+            seen.add(path)
+            if len(seen) > MOST_PATHS:
+                raise _outside(f"parameters[{place}]", word, scope, f"give at most {MOST_PATHS} paths")
+            if await scope.escapes(path, base=directory):
+                raise _outside(f"parameters[{place}]", word, scope, "give a path inside it, relative to it")
 
 
 async def _directory(scope: Scope, request: Request) -> str:

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from limpet.tools.shell_cmd.options import refuse_option
 from limpet.tools.shell_cmd.refusal import Refused, inline, runs_others
 
+_LONGEST_NAME = (
+    255  # of a file (limits.h): what is longer names no program, and the expression below would take long for it
+)
 _VERSIONED = re.compile(r"(.+?)(?:-?\d[\d.]*)?(?:\.exe)?")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 # Variables that make another program run, or run code of their own (ld.so(8), bash(1), the interpreters' manuals).
@@ -77,7 +80,7 @@ BUILTINS = frozenset(
 def plain_name(executable: str) -> str:
     """The program's own name: without directory, version and `.exe`, in lower case. `bin/Python3.12` is `python`."""
     base = re.split(r"[/\\]", executable)[-1].lower()
-    found = _VERSIONED.fullmatch(base)
+    found = _VERSIONED.fullmatch(base) if len(base) <= _LONGEST_NAME else None
     return found.group(1) if found else base
 
 
