@@ -7,7 +7,20 @@ from functools import cache
 from pathlib import Path
 
 _PACKAGE = "limpet.runtimes.bubblewrap.inside"
-_FILES = ("wire", "spool", "tree", "launch", "waiting", "process", "bounds", "siege", "connection", "requests", "agent")
+_FILES = (
+    "wire",
+    "spool",
+    "tree",
+    "launch",
+    "stepping",
+    "waiting",
+    "process",
+    "bounds",
+    "siege",
+    "connection",
+    "requests",
+    "agent",
+)
 
 # Each file becomes a module under its own name, so that it reads and imports the same on both sides. Where the box's Python is
 # of this very version it gets the files compiled, which saves a fifth of a boot.

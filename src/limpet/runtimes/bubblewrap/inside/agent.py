@@ -69,7 +69,7 @@ class Agent:
 
     def _let_one_wait(self) -> None:
         """Have a shell for the next command, and make it ready while nobody asks."""
-        self._requests.stock.fill()
+        self._requests.stock.fill(is_alone=self._requests.is_alone())
         shell = self._requests.stock.shell
         if shell is not None and shell.executed is not None:
             self._watch(shell.executed, select.EPOLLIN, self._on_executed(shell))

@@ -36,6 +36,7 @@ class Bounds:
         self._looked: float | None = None
         self._begun: list[int] = []  # when commands began, the newest last
         self._left: set[int] = set()  # what was left running, at the last look
+        self.survivors: int | None = None  # how many of process 1's children that were; None where nobody could look
 
     def tell(self, sentence: str, running: list[Process]) -> None:
         """To every command that runs, or else to the next one."""
@@ -70,6 +71,7 @@ class Bounds:
             with open("/proc/self/task/1/children", "rb", buffering=0) as file:
                 children = set(map(int, file.read().split())) - spared
         except OSError:
+            self.survivors = None
             return  # a kernel without that file
         new = children - self._left
         if new:
@@ -77,6 +79,7 @@ class Bounds:
                 for pid in tree.below(*pids):
                     launch.set_oom_score(pid, score)
         self._left = children
+        self.survivors = len(children)
 
     def look(self, running: list[Process]) -> None:
         """Tell of processes that the kernel killed since the last look."""

@@ -14,7 +14,7 @@ _TAKE_TERMINAL = 0x540E
 _SET_SIZE = 0x5414
 _SIGKILL = 9
 _STARVES_FIRST = 500
-_IGNORED = (_signal.SIGPIPE, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGXFSZ)
+IGNORED = (_signal.SIGPIPE, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGXFSZ)
 
 
 class Started:
@@ -135,7 +135,7 @@ def _become(
         os.setsid()
         adopt_orphans()
         _signal.set_wakeup_fd(-1)
-        for number in _IGNORED:
+        for number in IGNORED:
             _signal.signal(number, _signal.SIG_DFL)
         if terminal:
             fcntl.ioctl(streams[0], _TAKE_TERMINAL, 0)

@@ -45,6 +45,10 @@ class Requests:
     def running(self) -> list[Process]:
         return [process for process in self._processes.values() if process.runs]
 
+    def is_alone(self) -> bool:
+        """Whether, when the last command ended, nothing lived in the box beside the agent and its shells."""
+        return self._bounds.survivors == 0
+
     def _shells(self) -> set[int]:
         """The processes whose trees are commands that run, or that will."""
         return {process.pid for process in self.running()} | self.stock.pids()

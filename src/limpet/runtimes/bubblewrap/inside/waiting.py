@@ -14,15 +14,18 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
 from limpet.runtimes.bubblewrap.inside import launch, tree
+from limpet.runtimes.bubblewrap.inside.stepping import Step
 
 SHELL = "/bin/bash"
 ROOM = 1 << 15  # bytes for a script
 _GUARD = b"kill -9 $$ #"  # what a shell does whose room nobody has filled
 _ORDERS = 60_000  # bytes that a pipe takes at once, for certain
 _PATIENCE = 0.02  # seconds that a start waits for a shell whose exec is under way
+_A_LITTLE = 0.0001
 _PROOF = 42
 _TRIES = 3
 _SIGCONT = 18
@@ -82,7 +85,9 @@ def _is_plain(name: str) -> bool:
 class WaitingShell:
     """One that waits. `prepare` makes it ready once it was executed; `give` hands it a command, once."""
 
-    def __init__(self, env: dict[str, str], limits: dict[str, int], cwd: str, release: Callable[[int], None]) -> None:
+    def __init__(
+        self, env: dict[str, str], limits: dict[str, int], cwd: str, release: Callable[[int], None], step: Step | None
+    ) -> None:
         self._orders_end, self._orders = os.pipe()
         self._input_end, self._input = os.pipe()
         env = {**env, "PWD": cwd, "BASH_ENV": f"/dev/fd/{self._orders_end}"}
@@ -90,7 +95,10 @@ class WaitingShell:
         argv = [SHELL, "-c", self._room.decode()]
         handed = (self._orders_end, self._input_end)
         try:
-            self.started = launch.start(argv, cwd=cwd, env=env, limits=limits, wants_stdin=False, handed=handed)
+            started = step.start(argv, env=env, limits=limits, handed=handed) if step is not None else None
+            self.started = started or launch.start(
+                argv, cwd=cwd, env=env, limits=limits, wants_stdin=False, handed=handed
+            )
         except OSError:
             _close(self._orders, self._input, *handed)
             raise
@@ -104,7 +112,8 @@ class WaitingShell:
         self._address = 0
 
     def prepare(self) -> bool:
-        """Find its room, once it was executed. False where that cannot be: it is dead, or not the bash that we know."""
+        """Find its room, once it was executed. False where that cannot be: it is dead, or not the bash that we know, or not quite
+        there: what tells that it was executed comes a little early."""
         if self._memory is not None:
             return True
         if self.executed is not None:
@@ -113,7 +122,9 @@ class WaitingShell:
         pid = self.started.pid
         try:
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-                begins = int(file.read(4096).rpartition(b")")[2].split()[45])
+                begins, _, variables, ends = map(int, file.read(4096).rpartition(b")")[2].split()[45:49])
+            if ends <= variables:
+                return False  # its exec goes on: the kernel has yet to count its arguments and variables
             memory = os.open(f"/proc/{pid}/mem", os.O_RDWR)
         except OSError:
             return False
@@ -161,9 +172,19 @@ class WaitingShell:
         return self.started
 
     def _is_there(self) -> bool:
-        if self.executed is not None:
-            select.select([self.executed], [], [], _PATIENCE)
-        return self.prepare()
+        """Whether it is ready by now; waits a moment for that."""
+        until = time.monotonic() + _PATIENCE
+        if not self.was_executed():
+            return False
+        while not self.prepare():
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_A_LITTLE)
+        return True
+
+    def was_executed(self) -> bool:
+        """Whether it is bash by now, and no longer what turns into it; waits a moment for that."""
+        return self.executed is None or bool(select.select([self.executed], [], [], _PATIENCE)[0])
 
     def _preparations(self, text: bytes, cwd: str | None, env: dict[str, str], wants_stdin: bool) -> str:
         """What it does before the script, and leaves no trace of."""
@@ -208,6 +229,7 @@ class Stock:
         self._cwd = cwd
         self._release = release
         self._shell: WaitingShell | None = None
+        self._step = Step()
         self._proof: launch.Started | None = None
         self._is_proved = False
         self._tries = 0 if reads_at_start(env) else _TRIES
@@ -216,12 +238,14 @@ class Stock:
     def shell(self) -> WaitingShell | None:
         return self._shell
 
-    def fill(self) -> None:
-        """Start one, where there is none; called when the box's last running command has ended."""
+    def fill(self, *, is_alone: bool) -> None:
+        """Start one, where there is none; called when the box's last running command has ended. `is_alone`: and none left anything
+        that still runs."""
         if self._tries == 0 or self._shell is not None or self._proof is not None:
             return
         try:
-            self._shell = WaitingShell(self._env, self._limits, self._cwd, self._release)
+            step = self._step if is_alone else None
+            self._shell = WaitingShell(self._env, self._limits, self._cwd, self._release, step)
         except OSError:
             return  # no room now; the next command takes a fresh one
         if not self._is_proved:
@@ -232,7 +256,8 @@ class Stock:
         assert shell is not None
         self._proof = shell.give(f"exit {_PROOF}", cwd=None, env={}, wants_stdin=False)
         if self._proof is None:
-            self._tries -= 1
+            # One that is late proves nothing: the machine is busy.
+            self._tries -= shell.was_executed()
             shell.end()
 
     def take(self, script: str, *, cwd: str, env: dict[str, str], wants_stdin: bool) -> launch.Started | None:
