@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from limpet.tools.bash import BashConfig as BashConfig
     from limpet.tools.bash import BashTool as BashTool
+    from limpet.tools.bash import ShellConfig as ShellConfig
+    from limpet.tools.bash import shell_config_from as shell_config_from
     from limpet.tools.events import ToolEvent as ToolEvent
     from limpet.tools.run import RunTool as RunTool
     from limpet.tools.shell_cmd.config import ShellCmdConfig as ShellCmdConfig
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from limpet.tools.toolset import tools_for as tools_for
 
 _HOMES = {
-    "limpet.tools.bash": ("BashConfig", "BashTool"),
+    "limpet.tools.bash": ("BashConfig", "BashTool", "ShellConfig", "shell_config_from"),
     "limpet.tools.events": ("ToolEvent",),
     "limpet.tools.run": ("RunTool",),
     "limpet.tools.shell_cmd.config": ("ShellCmdConfig",),

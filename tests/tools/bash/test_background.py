@@ -9,6 +9,7 @@ import pytest
 
 from limpet.tools.bash import BashTool
 from limpet.workspace.workspace import Workspace
+from tests.support.users import again_as_an_ordinary_user
 from tests.tools.bash.conftest import MOST, Session
 
 pytestmark = pytest.mark.anyio
@@ -301,3 +302,10 @@ async def lives(bash: Session, mark: str) -> bool:
         f"for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -x 'sleep {mark} '; done"
     )
     return found.stdout != b""
+
+
+@pytest.mark.xdist_group("ordinary user")
+def test_tasks_of_an_ordinary_user_keep_the_same_promises() -> None:
+    again_as_an_ordinary_user(
+        "tests/tools/bash/test_background.py", "-k", "kill_lets or input_reaches or is_aborted or detached or pid_is"
+    )

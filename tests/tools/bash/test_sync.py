@@ -8,6 +8,7 @@ import pytest
 
 from limpet.runtimes.memory import MemoryRuntime
 from limpet.tools.bash import BashConfig, BashTool
+from limpet.tools.tool import Tool
 from limpet.workspace.opening import open_in
 from limpet.workspace.workspace import Workspace
 from tests.tools.bash.conftest import MOST, Session
@@ -217,6 +218,8 @@ async def lives(bash: Session, mark: str) -> bool:
 
 @pytest.mark.statement("s2-one-tool-named-bash")
 async def test_its_name_is_bash_and_its_description_says_how_it_is_used(bash: Session) -> None:
-    assert bash.tool.name == "Bash"
+    tool: Tool = bash.tool
+
+    assert tool.name == "Bash"
     for word in ("run_in_background=true", "task_id", "working directory"):
         assert word in bash.tool.description
