@@ -152,3 +152,13 @@ async def test_an_unknown_capability_is_refused_before_anything_is_opened() -> N
 
 def children() -> set[str]:
     return set(Path("/proc/self/task").joinpath(str(os.getpid()), "children").read_text().split())
+
+
+def test_importing_the_library_takes_no_time() -> None:
+    program = "import time, limpet; assert limpet.__doc__; print(time.process_time())"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    nothing = subprocess.run(
+        [sys.executable, "-c", "import time; print(time.process_time())"], capture_output=True, text=True, check=True
+    )
+
+    assert float(said.stdout) - float(nothing.stdout) < 0.15

@@ -11,9 +11,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+import anyio
+
 from limpet.core.command import Argv, Script
 
 MARK = "shell_audit"
+LONGEST = 5.0  # seconds that a record may hold up its command
 log = logging.getLogger("limpet.shell_audit")
 
 Judgement = Literal["allowed", "approved", "denied"]
@@ -66,8 +69,8 @@ OnAudit = Callable[[AuditRecord], Awaitable[None] | None]
 class Audit:
     """Where records go: one line to the logger "limpet.shell_audit" at level INFO, then the callback.
 
-    A callback that raises changes nothing about the command, and is not silent: the error is logged at level ERROR with the action
-    it was about.
+    A callback that raises, or takes longer than LONGEST, changes nothing about the command and is not silent: that is logged at level
+    ERROR with the action it was about. Records are told also where the caller was cancelled.
     """
 
     def __init__(self, callback: OnAudit | None = None) -> None:
@@ -83,14 +86,17 @@ class Audit:
             log.info("%s %s", MARK, line_of(record), extra={MARK: asdict(record)})
         if self._callback is None:
             return
-        try:
-            answer = self._callback(record)
-            if inspect.isawaitable(answer):
-                await answer
-        except (
-            Exception
-        ):  # the caller's own code: a command that ran is not undone by it, so it is told and the result stands
-            log.exception("%s The audit callback failed for %s.", MARK, record.action)
+        with anyio.move_on_after(LONGEST, shield=True) as time:
+            try:
+                answer = self._callback(record)
+                if inspect.isawaitable(answer):
+                    await answer
+            except (
+                Exception
+            ):  # the caller's own code: a command that ran is not undone by it, so it is told and the result stands
+                log.exception("%s The audit callback failed for %s.", MARK, record.action)
+        if time.cancelled_caught:
+            log.error("%s The audit callback took longer than %g s for %s.", MARK, LONGEST, record.action)
 
 
 def line_of(record: AuditRecord) -> str:

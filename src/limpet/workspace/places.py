@@ -65,6 +65,8 @@ class Resolver:
     async def __call__(self, path: str) -> str | None:
         """The absolute path without links and dots that `path` (relative: from /mnt/data) means; what does not exist yet keeps its
         name behind the nearest ancestor that does. None where that cannot be told: then it must be taken as anywhere."""
+        if path == TEMPORARY:
+            return path  # no command can put a link in its place, and it is asked for with every path
         path = posixpath.join(self._places.data, path)
         if ".." not in path.split("/") and (plain := await self._plain(path)) is not None:
             return plain

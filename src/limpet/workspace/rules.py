@@ -28,7 +28,6 @@ from limpet.workspace.surroundings import Surroundings
 
 DEFAULT = Redaction()
 SHOWN = 2_000  # bytes of a command's input that whoever approves it is shown
-RECORDING = 5.0  # seconds that a record may hold up a caller who was cancelled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +186,7 @@ class Rules:
         return None
 
     async def record(self, call: Call, command: Command | None = None, /, **facts: Any) -> None:
-        """Put on record what came of a call. `facts` are fields of AuditRecord. Bounded where the caller was cancelled."""
+        """Put on record what came of a call. `facts` are fields of AuditRecord."""
         if not self.audit.is_heard:
             return
         if command is not None:
@@ -203,8 +202,7 @@ class Rules:
             task_id=call.task_id,
             **told,
         )
-        with anyio.CancelScope(shield=True), anyio.move_on_after(RECORDING):
-            await self.audit.tell(record)
+        await self.audit.tell(record)
 
 
 @cache
