@@ -24,7 +24,8 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line: what was measured, ours, what it stands beside, in which unit, from how many measurements (medians)."""
+    """One line: what was measured, ours, what it stands beside, in which unit, from how many measurements (medians), and what ours,
+    or the ratio (×), should be."""
 
     name: str
     ours: float
@@ -32,6 +33,7 @@ class Row:
     floor: float
     unit: str
     n: int
+    target: str = ""
 
     @property
     def ratio(self) -> str:
@@ -40,10 +42,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotMeasured:
-    """A benchmark that cannot run here; the reason is a sentence."""
+    """A benchmark that cannot run here; the reason is a sentence. Nobody misses an optional one."""
 
     name: str
     reason: str
+    is_optional: bool = False
 
 
 Line = Row | NotMeasured
@@ -69,7 +72,9 @@ async def by_turns(*actions: Action, n: int, pause: Action | None = None) -> lis
     return times
 
 
-def compared(name: str, ours: Sequence[float], beside: str, floor: Sequence[float], unit: str = "ms") -> Row:
+def compared(
+    name: str, ours: Sequence[float], beside: str, floor: Sequence[float], unit: str = "ms", *, target: str = ""
+) -> Row:
     """A row of medians."""
     return Row(
         name=name,
@@ -78,17 +83,18 @@ def compared(name: str, ours: Sequence[float], beside: str, floor: Sequence[floa
         floor=statistics.median(floor),
         unit=unit,
         n=len(ours),
+        target=target,
     )
 
 
 def as_table(lines: Sequence[Line]) -> str:
     """The lines under one head, columns aligned."""
-    head = ("benchmark", "ours", "floor", "ratio", "unit", "n", "floor is")
+    head = ("benchmark", "ours", "floor", "ratio", "unit", "n", "target", "floor is")
     cells = [head] + [_cells(line) for line in lines if isinstance(line, Row)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     shown = [
         "  ".join(
-            cell.ljust(width) if column in (0, 4, 6) else cell.rjust(width)
+            cell.ljust(width) if column in (0, 4, 6, 7) else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in cells
@@ -98,4 +104,4 @@ def as_table(lines: Sequence[Line]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    return (row.name, f"{row.ours:.2f}", f"{row.floor:.2f}", row.ratio, row.unit, str(row.n), row.beside)
+    return (row.name, f"{row.ours:.2f}", f"{row.floor:.2f}", row.ratio, row.unit, str(row.n), row.target, row.beside)

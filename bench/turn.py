@@ -22,8 +22,8 @@ async def rows(scale: Scale) -> list[Line]:
             )
     floor = f"the command alone, in a box of {scale.runtime}"
     return [
-        compared(f"one turn over HTTP, {scale.runtime}, streamed", streamed, floor, command),
-        compared(f"one turn over HTTP, {scale.runtime}, not streamed", whole, floor, command),
+        compared(f"one turn over HTTP, {scale.runtime}, streamed", streamed, floor, command, target="≤ floor + 25 ms"),
+        compared(f"one turn over HTTP, {scale.runtime}, not streamed", whole, floor, command, target="≤ floor + 25 ms"),
     ]
 
 
