@@ -229,6 +229,16 @@ async def test_a_workspace_without_a_shell_starts_nothing() -> None:
         assert await box.files.list() == []
 
 
+async def test_where_nothing_can_be_written_more_stands_in_the_result_and_the_rest_is_counted() -> None:
+    async with recorded({"constraints": {"readonly": True}}) as bash:
+        some = await bash("seq 20000")
+        more = await bash("seq 200000")
+
+    assert some["stdout"] == "".join(f"{number}\n" for number in range(1, 20_001))
+    assert "no file could be written: ask for parts" in more["stdout"]
+    assert more["stdout_left_out_bytes"] > 1_000_000
+
+
 async def test_a_ceiling_of_the_workspace_holds_and_is_said() -> None:
     rules = Asked(capabilities={"shell": {"maxDurationMs": 1000}, "files": True})
     async with LocalRuntime() as runtime, open_in(runtime, rules=rules) as box:

@@ -17,7 +17,7 @@ from limpet.workspace.workspace import Workspace
 SIDE = 10_000  # bytes of the head and of the tail of an output that is too long for a result
 SIDE_LINES = 100
 MOST_IN_FILE = 60 << 20
-MOST_WITHOUT_FILE = 1 << 20
+MOST_WITHOUT_FILE = 128 << 10  # still fits a model; more of it can only be asked for in parts
 _PIECE = 1 << 20
 _TOLD_WITHIN = 16 << 10
 _LOOKED_AT = 8_000
@@ -73,7 +73,9 @@ def excerpt(whole: Whole, *, inline: int, where: str | None) -> Excerpt:
     head = _first_lines(whole.read(0, SIDE))
     tail = _last_lines(whole.read(whole.size - SIDE))
     left_out = whole.size - len(head) - len(tail)
-    rest = f"the whole output is in {where}" if where else "it is in no file, since none could be written"
+    rest = (
+        f"the whole output is in {where}" if where else "no file could be written: ask for parts (head, tail, sed -n)"
+    )
     text = (
         f"{head.decode(errors='replace')}\n[... {left_out} bytes left out; {rest} ...]\n{tail.decode(errors='replace')}"
     )
@@ -143,7 +145,7 @@ async def present(workspace: Workspace, directory: str, stream: Stream, whole: W
         ending = {"stdout": "", "stderr": ".stderr"}[stream] + (".bin" if binary else ".txt")
         where = await spill(workspace, directory, whole, ending=ending)
         if where is None:
-            inline = MOST_WITHOUT_FILE  # nothing may be lost
+            inline = MOST_WITHOUT_FILE
     shown = excerpt(whole, inline=inline, where=where)
     facts: JsonObject = {stream: shown.text, f"{stream}_bytes": whole.size}
     if where is not None:
