@@ -29,6 +29,7 @@ from limpet.core.errors import (
 )
 from limpet.core.ports import FileKind, FileStat
 from limpet.runtimes.beneath import DIRECTORY, LinkInTheWay, entries, make_directories, open_beneath, remove_entry
+from limpet.runtimes.refusals import is_encodable
 
 WORKING_DIRECTORY = "/mnt/data"
 PIECE = 1 << 20
@@ -112,6 +113,8 @@ class HostFiles:
     def _place(self, asked: str) -> _Place:
         if "\0" in asked:
             raise FileError(asked, "A path cannot hold a NUL byte.")
+        if not is_encodable(asked):
+            raise FileError(asked, "A path cannot hold a lone surrogate, which is no character.")
         path = posixpath.normpath(posixpath.join(WORKING_DIRECTORY, asked))
         path = path[1:] if path.startswith("//") else path
         for root in sorted(self._roots, key=len, reverse=True):

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from bashkit import Bash, ExecResult, ExecutionProfile, FileSystem
 
 from limpet.core.command import Aborted, Argv, Command, Exited, Outcome, Script, Stream, TimedOut
-from limpet.core.errors import BootFailed, OfferMissing, SandboxClosed, SandboxGone, WorkingDirectoryMissing
+from limpet.core.errors import BadCommand, BootFailed, OfferMissing, SandboxClosed, SandboxGone, WorkingDirectoryMissing
 from limpet.core.ports import Files, Held, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
 from limpet.runtimes.process import SpooledProcess
 from limpet.runtimes.refusals import refuse_impossible, refuse_impossible_spec
@@ -142,6 +142,10 @@ class MemorySandbox:
         if known is not None:
             return known
         refuse_impossible(command, OFFERS, NAME)
+        if not all(_is_unicode(text) for text in (text_of(command), *command.env.values(), command.cwd or "")):
+            raise BadCommand(
+                "The command holds bytes that are not UTF-8; in memory all text is Unicode. Write it in UTF-8."
+            )
         process = MemoryProcess(self, exec_id, self._interpreter(command), command)
         self._processes[exec_id] = process
         assert self._tasks is not None
@@ -195,6 +199,10 @@ class MemorySandbox:
     def _require_open(self) -> None:
         if self._closed:
             raise SandboxClosed
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 class MemoryRuntime:

@@ -25,6 +25,8 @@ def refuse_impossible(command: Command, offers: frozenset[Offer], runtime: str) 
     for text in (*words, *command.env.values(), command.cwd or ""):
         if "\0" in text:
             raise BadCommand("The command holds a NUL character, which no program can receive. Leave it out.")
+        if not is_encodable(text):
+            raise BadCommand("The command holds a lone surrogate, which is no character. Leave it out.")
     sizes = [len(word.encode(errors="surrogatepass")) for word in words]
     sizes += [len(f"{name}={value}".encode(errors="surrogatepass")) for name, value in command.env.items()]
     if max(sizes, default=0) > LONGEST_ARGUMENT or sum(sizes) > LONGEST_COMMAND:
@@ -46,6 +48,15 @@ def _needed(command: Command) -> list[Offer]:
     if command.terminal is not None:
         needed.append(Offer.PTY)
     return needed
+
+
+def is_encodable(text: str) -> bool:
+    """Whether there are bytes for it, as for arguments and file names of any bytes (`os.fsencode`)."""
+    try:
+        text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def refuse_impossible_spec(spec: SandboxSpec, offers: frozenset[Offer], runtime: str) -> None:

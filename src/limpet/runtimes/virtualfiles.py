@@ -123,6 +123,8 @@ class VirtualFiles:
     def _place(self, asked: str) -> _Place:
         if "\0" in asked:
             raise FileError(asked, "A path cannot hold a NUL byte.")
+        if any("\ud800" <= letter <= "\udfff" for letter in asked):
+            raise FileError(asked, "A path cannot hold a lone surrogate, which is no character.")
         path = posixpath.normpath(posixpath.join(WORKING_DIRECTORY, asked))
         path = path[1:] if path.startswith("//") else path
         for root in sorted(self._roots, key=len, reverse=True):

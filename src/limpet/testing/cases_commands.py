@@ -107,6 +107,13 @@ async def a_nul_character_is_refused(lab: Lab) -> None:
 
 
 @case()
+async def text_that_is_no_text_is_refused_and_the_sandbox_goes_on(lab: Lab) -> None:
+    async with raises(BadCommand):
+        await lab.run("echo \ud800")
+    same((await lab.run("echo fine")).stdout, b"fine\n", "what the next command prints")
+
+
+@case()
 async def variables_of_the_host_are_not_visible(lab: Lab) -> None:
     name, value = "LIMPET_PLANTED_BY_THE_SUITE", secrets.token_hex(16)
     os.environ[name] = value

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from limpet.core.errors import FileMissing, FileTooLarge, NotADirectory, NotAFile, PathOutside
+from limpet.core.errors import FileError, FileMissing, FileTooLarge, NotADirectory, NotAFile, PathOutside
 from limpet.testing.lab import Lab, expect, raises, same
 from limpet.testing.suite import Cases
 
@@ -139,6 +139,14 @@ async def deleting_takes_files_links_and_whole_directories(lab: Lab) -> None:
     await lab.box.files.delete("tree")
     await lab.box.files.delete("link")
     same([one.path for one in await lab.box.files.list()], ["/mnt/data/kept"], "what is left")
+
+
+@case()
+async def a_path_that_no_file_can_have_is_refused(lab: Lab) -> None:
+    for path in ("a\0b", "\ud800"):
+        for ask in (lab.box.files.read, lab.box.files.stat, lab.box.files.mkdir, lab.box.files.delete):
+            async with raises(FileError, naming="A path cannot hold"):
+                await ask(path)
 
 
 @case()
