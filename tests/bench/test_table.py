@@ -4,12 +4,12 @@ from bench.table import NotMeasured, Row, as_table, by_turns, compared
 
 
 def test_a_table_aligns_its_columns_and_names_what_was_not_measured() -> None:
-    row = Row(name="exec", ours=1.0, beside="bash", floor=4.0, unit="ms", n=3)
+    row = Row(name="exec", ours=1.0, beside="bash", floor=4.0, unit="ms", n=3, target="≤ 0.3 ×")
     none = Row(name="memory grown", ours=2.5, beside="none", floor=0.0, unit="MiB", n=3)
     assert as_table([row, none, NotMeasured(name="turn", reason="No gateway.")]).splitlines() == [
-        "benchmark     ours  floor  ratio  unit  n  floor is",
-        "exec          1.00   4.00   0.25  ms    3  bash",
-        "memory grown  2.50   0.00      -  MiB   3  none",
+        "benchmark     ours  floor  ratio  unit  n  target   floor is",
+        "exec          1.00   4.00   0.25  ms    3  ≤ 0.3 ×  bash",
+        "memory grown  2.50   0.00      -  MiB   3           none",
         "turn: not measured. No gateway.",
     ]
 
