@@ -57,19 +57,19 @@ async def test_busy_loops_together_get_no_more_than_their_boxs_cores(runtime: Bu
 
     # A period begun in advance comes to it.
     assert used < 0.3
-    assert (after, waited < 1) == ((Exited(0), "alive\n", ""), True)
+    assert (after, waited < 5) == ((Exited(0), "alive\n", ""), True)
 
 
 @needs_groups
 async def test_what_one_box_may_compute_is_nothing_that_another_lacks(runtime: BubblewrapRuntime) -> None:
-    async with box_of(runtime, limits=Limits(cpus=0.1)) as greedy, box_of(runtime, limits=Limits(cpus=1)) as other:
+    async with box_of(runtime, limits=Limits(cpus=0.25)) as greedy, box_of(runtime, limits=Limits(cpus=1)) as other:
         hog = await begin(greedy, "for i in 1 2 3 4; do (while :; do :; done) & done; wait")
         begun = time.monotonic()
         answered = await run(other, "echo alive")
         waited = time.monotonic() - begun
         await hog.abort()
 
-    assert (answered, waited < 1) == ((Exited(0), "alive\n", ""), True)
+    assert (answered, waited < 5) == ((Exited(0), "alive\n", ""), True)
 
 
 async def test_without_groups_it_is_said_that_the_processor_is_not_bounded(runtime: BubblewrapRuntime) -> None:
