@@ -223,13 +223,14 @@ def is_harmless(name: str, text: str | None) -> bool:
 
 def is_bomb(name: str, body: Stmt) -> bool:
     """A function that starts itself twice at once: `:(){ :|:& };:` under any name."""
-    own = sum(_calls(node, name) for node in effects.everything(body))
-    beside = any(
-        (isinstance(node, BinaryCmd) and node.op in ("|", "|&")) or (isinstance(node, Stmt) and node.background)
+    if sum(_calls(node, name) for node in effects.everything(body)) < 2:
+        return False
+    beside = (
+        node
         for node in effects.everything(body)
-        if any(_calls(inner, name) for inner in effects.everything(node))
+        if (isinstance(node, BinaryCmd) and node.op in ("|", "|&")) or (isinstance(node, Stmt) and node.background)
     )
-    return own >= 2 and beside
+    return any(_calls(inner, name) for node in beside for inner in effects.everything(node))
 
 
 def _calls(node: Node, name: str) -> bool:

@@ -2,13 +2,14 @@
 
 shfmt 3.14 takes the line after a comment that ends in a backslash for a part of the line before, and does not see `$(…)` when a
 backslash and a line break stand behind the `$`; bash runs both. Only the everyday form is left: a blank, the backslash, the break.
+And in `$(…)` bash ends a here-document at a line that only begins with its word, where a bracket follows.
 """
 
 import re
 from collections.abc import Iterator
 
 from limpet.guard.effects import everything
-from limpet.guard.tree import DblQuoted, File, Redirect, SglQuoted
+from limpet.guard.tree import CmdSubst, DblQuoted, File, ProcSubst, Redirect, SglQuoted
 
 _JOINED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\n")
 _COMMENT = re.compile(rb"(?:^|[\s;&|(){}`])#")
@@ -25,6 +26,31 @@ def unclear_lines(source: bytes, file: File) -> Iterator[str]:
         is_plain = not found[1] and source[at - 1 : at] in (b" ", b"\t") and not _COMMENT.search(source[begin:at])
         if not is_plain and not any(start <= at < end for start, end in literal):
             yield source[begin : found.end()].decode(errors="replace")
+
+
+def unclear_ends(source: bytes, file: File) -> Iterator[str]:
+    """Lines of here-documents in substitutions that begin with the word that ends them."""
+    if b"<<" not in source:
+        return
+    for outer in everything(file):
+        if isinstance(outer, CmdSubst | ProcSubst):
+            for node in everything(outer):
+                if isinstance(node, Redirect) and node.op in ("<<", "<<-") and node.word is not None:
+                    yield from _early(source, node)
+
+
+def _early(source: bytes, node: Redirect) -> Iterator[str]:
+    assert node.word is not None
+    word = "".join(getattr(part, "value", "") or _text(part) for part in node.word.parts).replace("\\", "")
+    if node.hdoc is None or node.hdoc.pos is None or node.hdoc.end is None:
+        return
+    for line in source[node.hdoc.pos.offset : node.hdoc.end.offset].decode(errors="replace").split("\n"):
+        if line.lstrip("\t").startswith(word) and line.lstrip("\t") != word:
+            yield line
+
+
+def _text(part: object) -> str:
+    return "".join(getattr(piece, "value", "") for piece in part.parts) if isinstance(part, DblQuoted) else ""
 
 
 def _literal(file: File) -> Iterator[tuple[int, int]]:

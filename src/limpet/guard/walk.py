@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from limpet.guard import calls, effects, parameters
 from limpet.guard.arithmetic import assigned, computed, only_computes
 from limpet.guard.findings import Feed, Findings, Opening
-from limpet.guard.lines import unclear_lines
+from limpet.guard.lines import unclear_ends, unclear_lines
 from limpet.guard.state import NUMBERS, State, Values, exact, join, joined
 from limpet.guard.tree import (
     ArithmCmd,
@@ -76,6 +76,10 @@ class Walk:
                 line, "a backslash at its end joins lines in a way that is read differently", "write it on one line"
             )
         state.has_arrays = state.has_arrays or whole.has_arrays or whole.is_wild
+        for line in unclear_ends(self._source, file):
+            self.findings.doubt(
+                line, "bash may end the here-document there", "end it with a word that begins no line of it"
+            )
         return join(*self._sequence(file.stmts, state))
 
     # --- order -----------------------------------------------------------------------------------------------------
