@@ -6,6 +6,7 @@ import pytest
 
 from limpet.containers.container import MIB, ContainerSettings, ContainerSpec, ShellLimits
 from limpet.containers.narrowing import checked_name, narrow, parse_memory
+from limpet.containers.supplies import InlineSkill, SkillReference
 from limpet.core.errors import RequestInvalid
 from limpet.core.ports import Offer
 
@@ -55,6 +56,27 @@ def test_absent_and_null_fields_take_the_defaults() -> None:
     assert asked({"file_ids": [], "skills": [], "type": "container_auto"}) == default
 
 
+REFERENCE = {"type": "skill_reference", "skill_id": "skill_1"}
+SOURCE = {"type": "base64", "media_type": "text/markdown", "data": "IyBoaQ=="}
+INLINE = {"type": "inline", "name": "n", "description": "d", "source": SOURCE}
+
+
+def test_skills_and_files_are_read() -> None:
+    spec = asked({"skills": [REFERENCE, {**REFERENCE, "version": "2"}, INLINE], "file_ids": ["file-1", "file-2"]})
+    assert spec.file_ids == ("file-1", "file-2")
+    assert spec.skills == (
+        SkillReference("skill_1", None),
+        SkillReference("skill_1", "2"),
+        InlineSkill(name="n", description="d", media_type="text/markdown", data=b"# hi"),
+    )
+
+
+def test_a_runtime_that_cannot_mount_takes_no_skills() -> None:
+    with pytest.raises(RequestInvalid) as refused:
+        asked({"skills": [REFERENCE]}, offers=frozenset())
+    assert refused.value.code == "skills_unsupported"
+
+
 def test_what_fits_is_granted() -> None:
     fields = {
         "memory_limit": "1g",
@@ -80,8 +102,23 @@ def test_what_fits_is_granted() -> None:
         ({"network_policy": {"type": "open"}}, "network_policy.type", "network_policy_rejected"),
         ({"network_policy": {}}, "network_policy.type", "network_policy_rejected"),
         ({"network_policy": "disabled"}, "network_policy.type", "network_policy_rejected"),
-        ({"file_ids": ["file-1"]}, "file_ids", "file_ids_unsupported"),
-        ({"skills": [{"type": "skill_reference", "skill_id": "x"}]}, "skills", "skills_unsupported"),
+        ({"file_ids": "file-1"}, "file_ids", None),
+        ({"file_ids": [1]}, "file_ids", None),
+        ({"file_ids": ["file-1"] * 51}, "file_ids", None),
+        ({"skills": {"type": "inline"}}, "skills", None),
+        ({"skills": [{}] * 201}, "skills", None),
+        ({"skills": [{"type": "other"}]}, "skills[0]", None),
+        ({"skills": [{"type": "skill_reference"}]}, "skills[0]", None),
+        ({"skills": [{"type": "skill_reference", "skill_id": ""}]}, "skills[0]", None),
+        ({"skills": [{**REFERENCE, "version": 2}]}, "skills[0].version", "unsupported_skill_version"),
+        ({"skills": [REFERENCE, {**INLINE, "source": 1}]}, "skills[1]", None),
+        (
+            {"skills": [{**INLINE, "source": {**SOURCE, "media_type": "text/html"}}]},
+            "skills[0].source.media_type",
+            "unsupported_inline_skill_media_type",
+        ),
+        ({"skills": [{**INLINE, "source": {**SOURCE, "data": "***"}}]}, "skills[0].source.data", None),
+        ({"skills": [{**INLINE, "source": {**SOURCE, "data": ""}}]}, "skills[0].source.data", None),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_the_name_of_its_field(

@@ -54,9 +54,9 @@ BAD_BODIES: dict[str, tuple[Any, str | None]] = {
         "expires_after.minutes",
     ),
     "unknown anchor": ({"name": "a", "expires_after": {**A_MINUTE, "anchor": "created_at"}}, "expires_after.anchor"),
-    "files by id": ({"name": "a", "file_ids": ["file-1"]}, "file_ids"),
+    "files by id": ({"name": "a", "file_ids": ["file-1"]}, "file_ids[0]"),
     "files by id as a text": ({"name": "a", "file_ids": "file-1"}, "file_ids"),
-    "skills": ({"name": "a", "skills": [{"type": "skill_reference", "skill_id": "skill_1"}]}, "skills"),
+    "skills": ({"name": "a", "skills": [{"type": "skill_reference", "skill_id": "skill_1"}]}, "skills[0].skill_id"),
     "skills as an object": ({"name": "a", "skills": {"type": "inline"}}, "skills"),
 }
 

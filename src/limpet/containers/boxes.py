@@ -12,7 +12,16 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from limpet.containers.container import BoxSettings, ShellLimits, read_ref, sandbox_spec, stored_ref
+from limpet.containers.container import (
+    SKILLS_DIRECTORY,
+    BoxSettings,
+    ShellLimits,
+    mounts_skills,
+    read_ref,
+    sandbox_spec,
+    stored_ref,
+)
+from limpet.containers.supplies import Skill, write_skills
 from limpet.core.clock import Clock
 from limpet.core.errors import PlaceUnusable, SandboxClosed, SandboxGone
 from limpet.core.ids import CONTAINER, is_id
@@ -208,7 +217,22 @@ class Boxes:
         except SandboxGone:
             return None
 
+    async def give_skills(self, record: ContainerRecord, skills: Sequence[Skill]) -> None:
+        """Show these at /skills, in a living box too. OSError."""
+        await to_thread.run_sync(_make, directory_of(record, self._directory), record.user_id)
+        await to_thread.run_sync(write_skills, directory_of(record, self._directory) / SKILLS_DIRECTORY, skills)
+
+    async def sleep(self, record: ContainerRecord) -> None:
+        """End its box and keep its files; who enters next is told. Call with `gate` held."""
+        box = self.of(record.id)
+        if sandbox := box.sandbox or await self._attach(record):
+            await sandbox.destroy()
+        box.sandbox = None
+        await self._containers.update(record.id, ref=None)
+
     async def _boot(self, record: ContainerRecord) -> Sandbox:
+        if mounts_skills(self.runtime.offers):
+            await self.give_skills(record, ())
         directory = directory_of(record, self._directory)
         spec = sandbox_spec(record, directory, box=self._settings, limits=self._limits, offers=self.runtime.offers)
         sandbox = await self.runtime.create(spec)

@@ -1,15 +1,18 @@
 """What a container is, when it expires and which box it gets. Pure: asks no clock, touches no box and no database."""
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from limpet.containers.seats import SeatLimits
+from limpet.containers.supplies import SKILLS, AskedSkill, Skill
 from limpet.core.clock import MICROSECONDS
 from limpet.core.ports import Lifetime, Limits, Offer, SandboxRef, SandboxSpec, TimeToLive, WhileOwned
 from limpet.store.containers import ContainerRecord
 
 MIB = 1 << 20
+SKILLS_DIRECTORY = "skills"  # beside a container's data and home, on the host
 
 # "deleted" rows are kept, but nobody is shown them; nothing comes back from "expired" (contract 1.6).
 CONTAINER_MOVES: dict[str, frozenset[str]] = {
@@ -33,6 +36,7 @@ class ContainerSettings:
     max_bytes_per_file: int = 25 * MIB
     first_user_id: int = 2_000_000_000
     user_ids: int = 500_000
+    seats: SeatLimits = field(default_factory=SeatLimits)
     directory: Path | None = None
 
 
@@ -60,16 +64,24 @@ class BoxSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
     """What was asked for, inside the operator's limits. `memory` is in bytes, `memory_limit` the text that asked for it;
-    `network_policy` is as asked, without secrets."""
+    `network_policy` is as asked, without secrets; `place` goes before a field's name in errors."""
 
     idle_ttl: int
     memory: int | None = None
     memory_limit: str | None = None
     network_policy: dict[str, Any] = field(default_factory=lambda: {"type": "disabled"})
+    skills: tuple[AskedSkill, ...] = ()
+    file_ids: tuple[str, ...] = ()
+    place: str = field(default="", compare=False)
 
-    def stored(self) -> dict[str, Any]:
-        """As the row's `spec` holds it."""
-        return {"memory": self.memory, "network_policy": self.network_policy}
+    def stored(self, skills: Sequence[Skill] = ()) -> dict[str, Any]:
+        """As the row's `spec` holds it; `file_ids` are those that were brought in, none yet."""
+        return {
+            "memory": self.memory,
+            "network_policy": self.network_policy,
+            "skills": [skill.stored() for skill in skills],
+            "file_ids": [],
+        }
 
 
 def expires_at(record: ContainerRecord) -> int:
@@ -115,7 +127,13 @@ def sandbox_spec(
         user_id=record.user_id,
         image=box.image,
         limits=bounds if Offer.LIMITS in offers else Limits(),
+        read_only={SKILLS: directory / SKILLS_DIRECTORY} if mounts_skills(offers) else {},
     )
+
+
+def mounts_skills(offers: frozenset[Offer]) -> bool:
+    """Whether a runtime can show directories of the host to its boxes that they cannot change."""
+    return Offer.ISOLATION in offers and Offer.DIRECTORY in offers
 
 
 def _lifetime(record: ContainerRecord, offers: frozenset[Offer]) -> Lifetime:

@@ -5,7 +5,7 @@ Never follows a link: every look goes through the sandbox's `Files`.
 
 import hashlib
 import posixpath
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Literal
@@ -14,6 +14,7 @@ from limpet.containers.boxes import Box, Boxes
 from limpet.containers.changes import compare, content_type, is_known, safe_name
 from limpet.containers.container import ContainerSettings
 from limpet.containers.copying import DATA, NOT_KEPT, Copies, Copy
+from limpet.containers.supplies import Incoming, final_names
 from limpet.core.clock import Clock
 from limpet.core.errors import FileError, FileMissing, NotAFile, NotFound, RequestTooLarge, SandboxClosed, SandboxGone
 from limpet.core.ids import CONTAINER_FILE, new_id
@@ -138,14 +139,44 @@ class Shelf:
         async with box.gate:
             await self._boxes.prepare_files(record)
         async with box.shelf:
-            counted = _Counted(data, most=self._settings.max_bytes_per_file)
             files = self._boxes.files(record)
-            stat = await files.write(posixpath.join(DATA, safe_name(name)), counted.pieces())
-            known = await self._known(container_id, box)
-            async with self._copies.taken(
-                files, stat.path, size=stat.size, tenant=tenant, sha256=counted.sha256
-            ) as copy:
-                return await self._store(record, stat, known, copy=copy, source=source, response_id=None)
+            return await self._write(record, files, safe_name(name), data, most=self.max_bytes, source=source)
+
+    async def bring(self, record: ContainerRecord, incoming: Sequence[Incoming]) -> Sequence[ContainerFileRecord]:
+        """Write files to /mnt/data under names of their own: none of them replaces another, or a file that is there. Their size is
+        bounded by whoever took them in. Gives their rows, in order."""
+        if not incoming:
+            return []
+        box = self._boxes.of(record.id)
+        async with box.gate:
+            await self._boxes.prepare_files(record)
+        rows = []
+        async with box.shelf:
+            files = self._boxes.files(record)
+            there = {posixpath.basename(stat.path) for stat in await files.list(DATA)}
+            names = final_names([file.name for file in incoming], there)
+            for file, name in zip(incoming, names, strict=True):
+                rows.append(await self._write(record, files, name, file.open(), most=None, source="user"))
+        return rows
+
+    async def _write(
+        self,
+        record: ContainerRecord,
+        files: Files,
+        name: str,
+        data: AsyncIterator[bytes],
+        *,
+        most: int | None,
+        source: Source,
+    ) -> ContainerFileRecord:
+        """Call with its shelf held."""
+        counted = _Counted(data, most=most)
+        stat = await files.write(posixpath.join(DATA, name), counted.pieces())
+        known = await self._known(record.id, self._boxes.of(record.id))
+        async with self._copies.taken(
+            files, stat.path, size=stat.size, tenant=record.tenant, sha256=counted.sha256
+        ) as copy:
+            return await self._store(record, stat, known, copy=copy, source=source, response_id=None)
 
     async def delete(self, tenant: str, container_id: str, file_id: str) -> None:
         """Remove a file from the box and from the list. NotFound."""
@@ -255,7 +286,7 @@ class Shelf:
 class _Counted:
     """Passes an upload on while it is hashed, and breaks it off where it grows too large."""
 
-    def __init__(self, data: AsyncIterator[bytes], *, most: int) -> None:
+    def __init__(self, data: AsyncIterator[bytes], *, most: int | None) -> None:
         self._data = data
         self._most = most
         self._hash = hashlib.sha256()
@@ -268,7 +299,7 @@ class _Counted:
         size = 0
         async for piece in self._data:
             size += len(piece)
-            if size > self._most:
+            if self._most is not None and size > self._most:
                 raise RequestTooLarge(
                     f"The file is larger than {self._most} bytes, which is the most that this gateway takes.",
                     param="file",

@@ -5,8 +5,9 @@ The rows are the truth and survive this process; boxes are found again by them. 
 
 import os
 from collections.abc import AsyncIterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,9 +25,13 @@ from limpet.containers.container import (
 )
 from limpet.containers.copying import Copies
 from limpet.containers.files import Shelf
-from limpet.containers.narrowing import narrow
+from limpet.containers.narrowing import adapted, narrow
+from limpet.containers.provider import Provider
+from limpet.containers.seats import Seats
+from limpet.containers.supplies import Supplies
+from limpet.containers.tellings import has_expired, lost_box, no_container
 from limpet.core.clock import Clock, SystemClock
-from limpet.core.errors import LimpetError, NotFound, RequestInvalid, StoreError
+from limpet.core.errors import LimpetError, StoreError
 from limpet.core.events import move
 from limpet.core.ids import CONTAINER, new_id
 from limpet.core.ports import Held, Offer, Runtime
@@ -85,6 +90,7 @@ class ContainerManager:
         clock: Clock | None = None,
         stop_boxes: bool = False,
         copies: Vault | None = None,
+        supplies: Supplies | None = None,
     ) -> None:
         self._runtime = runtime
         self._settings = settings or ContainerSettings()
@@ -102,19 +108,29 @@ class ContainerManager:
             limits=self._limits,
             clock=self._clock,
         )
-        self.files = Shelf(
-            ContainerFiles(db),
-            self._boxes,
-            running=self.require_running,
-            readable=self.get,
-            settings=self._settings,
+        self.files = self._shelf(ContainerFiles(db), Copies(copies))
+        self._provider = Provider(self._rows, self._boxes, self.files, supplies)
+        self.seats = Seats(
+            self._settings.seats,
+            put_to_sleep=self._put_to_sleep,
+            can_sleep=Offer.DIRECTORY in runtime.offers,
             clock=self._clock,
-            copies=Copies(copies),
         )
         self.trouble: str | None = None
         self.swept: tuple[str, ...] = ()
         self._unended: dict[str, ContainerRecord] = {}
         self._stack = AsyncExitStack()
+
+    def _shelf(self, rows: ContainerFiles, copies: Copies) -> Shelf:
+        return Shelf(
+            rows,
+            self._boxes,
+            running=self.require_running,
+            readable=self.get,
+            settings=self._settings,
+            clock=self._clock,
+            copies=copies,
+        )
 
     @property
     def held(self) -> Held:
@@ -122,7 +138,11 @@ class ContainerManager:
         return self._runtime.held
 
     async def __aenter__(self) -> Self:
-        self.swept = tuple(await self._boxes.sweep(await self._rows.running()))
+        running = await self._rows.running()
+        self.swept = tuple(await self._boxes.sweep(running))
+        for record in running:
+            if record.ref is not None:
+                self.seats.found(record.id, record.tenant)
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(self._reap_for_ever)
         self._stack.callback(tasks.cancel_scope.cancel)
@@ -140,9 +160,13 @@ class ContainerManager:
     async def create(
         self, tenant: str, *, name: str, spec: ContainerSpec, source_response_id: str | None = None
     ) -> ContainerRecord:
-        """A new container: its row, without a box. The box boots when it is first leased."""
+        """A new container: its row, its skills and files, and no box. The box boots when it is first leased.
+
+        RequestInvalid where a skill or a file that it names is not there, before anything is created.
+        """
+        found = await self._provider.find(tenant, spec)
         now = self._clock.now()
-        return await self._rows.insert(
+        record = await self._rows.insert(
             ContainerRecord(
                 id=new_id(CONTAINER),
                 tenant=tenant,
@@ -158,12 +182,33 @@ class ContainerManager:
                 directory=None if self._settings.directory is None else str(self._settings.directory),
             )
         )
+        try:
+            return await self._provider.give(record, found)
+        except BaseException:
+            with anyio.move_on_after(CLOSING, shield=True):
+                await self.delete(tenant, record.id)
+            raise
+
+    async def adapt(
+        self, tenant: str, container_id: str, spec: ContainerSpec, *, fields: AbstractSet[str]
+    ) -> ContainerRecord:
+        """Let the `container_auto` of a later turn apply to the container that the chain has (DECISIONS, seed 04): `expires_after`
+        replaces, skills and files are added once, what cannot change while it lives is refused by its name. `fields` are those that
+        the request names. RequestInvalid."""
+        record = await self.require_running(tenant, container_id)
+        idle_ttl = adapted(record, spec, fields)
+        known = record.spec.get("file_ids", ())
+        asked = replace(spec, file_ids=tuple(id for id in spec.file_ids if id not in known))
+        found = await self._provider.find(tenant, asked)
+        if idle_ttl != record.idle_ttl:
+            await self._rows.update(container_id, idle_ttl=idle_ttl)
+        return await self._provider.give(replace(record, idle_ttl=idle_ttl), found)
 
     async def get(self, tenant: str, container_id: str) -> ContainerRecord:
         """A container, running or expired; asking for a running one keeps it alive. NotFound for all others."""
         record = await self._rows.get(tenant, container_id)
         if record is None or record.status == "deleted":
-            raise _no_container(container_id)
+            raise no_container(container_id)
         if record.status != "running":
             return record
         if is_due(record, self._clock.now()) and await self._expire(record):
@@ -174,7 +219,7 @@ class ContainerManager:
         """A container that can be used; using it keeps it alive. NotFound; RequestInvalid `container_expired`."""
         record = await self.get(tenant, container_id)
         if record.status != "running":
-            raise _expired(container_id)
+            raise has_expired(container_id)
         return record
 
     async def list(
@@ -187,7 +232,7 @@ class ContainerManager:
         """End it with its box, its commands and its files. NotFound, also when it is deleted twice."""
         record = await self._rows.get(tenant, container_id)
         if record is None or record.status == "deleted":
-            raise _no_container(container_id)
+            raise no_container(container_id)
         box = self._boxes.of(container_id)
         async with box.gate, box.shelf:
             await self._end(container_id, "deleted")
@@ -207,9 +252,18 @@ class ContainerManager:
             async with AsyncExitStack() as stack:
                 if Offer.CONCURRENT not in self._runtime.offers:
                     await stack.enter_async_context(box.turn)
-                yield await self._enter(tenant, container_id)
+                await self.seats.take(container_id, tenant)
+                try:
+                    lease = await self._enter(tenant, container_id)
+                except BaseException:
+                    if box.sandbox is None:
+                        self.seats.leave(container_id)
+                    raise
+                yield lease
         finally:
             box.leases -= 1
+            if box.leases == 0:
+                self.seats.rest(container_id)
             # A failing store is told by whatever writes next; here it would hide how the block ended.
             with anyio.move_on_after(CLOSING, shield=True), suppress(StoreError):
                 await self._rows.touch(container_id, self._clock.now())
@@ -242,13 +296,27 @@ class ContainerManager:
         async with box.gate:
             record = await self._rows.get(tenant, container_id)
             if record is None or record.status == "deleted":
-                raise _no_container(container_id)
+                raise no_container(container_id)
             if record.status != "running":
-                raise _expired(container_id)
+                raise has_expired(container_id)
             entered = await self._boxes.enter(record)
-        note = _lost(await self.files.count_missing(record)) if entered.lost_before else None
+        note = lost_box(await self.files.count_missing(record)) if entered.lost_before else None
         workspace = Workspace(entered.sandbox, clock=self._clock)
         return Lease(record=record, workspace=workspace, note=note, shelf=self.files)
+
+    async def _put_to_sleep(self, container_id: str) -> bool:
+        """End the box of a container that nobody uses, for somebody else's. False where it is in use after all."""
+        box = self._boxes.of(container_id)
+        if box.leases > 0 or box.gate.statistics().locked:
+            return False
+        async with box.gate:
+            record = await self._rows.get_any(container_id)
+            if record is None or record.status != "running":
+                return True
+            if box.leases > 0 or await self._runs_a_command(record):
+                return False
+            await self._boxes.sleep(record)
+            return True
 
     async def _expire(self, due: ContainerRecord) -> bool:
         """End a container that was due a moment ago, unless it is in use after all."""
@@ -267,7 +335,7 @@ class ContainerManager:
         """Make it `status`, then take its box and its data away. Call with its gate and its shelf held."""
         record = await self._rows.get_any(container_id)
         if record is None or record.status == "deleted":
-            raise _no_container(container_id)
+            raise no_container(container_id)
         move(CONTAINER_MOVES, record.status, status)
         # The row first: if this process ends in between, the next one sweeps what has no running row.
         await self._rows.update(
@@ -275,6 +343,7 @@ class ContainerManager:
         )
         self._unended[container_id] = record
         await self._boxes.end(record)
+        self.seats.leave(container_id)
         del self._unended[container_id]
 
     async def _end_again(self, record: ContainerRecord) -> None:
@@ -285,6 +354,7 @@ class ContainerManager:
         async with box.gate, box.shelf:
             if record.id in self._unended:
                 await self._boxes.end(record)
+                self.seats.leave(record.id)
                 del self._unended[record.id]
 
     async def _runs_a_command(self, record: ContainerRecord) -> bool:
@@ -312,20 +382,3 @@ class ContainerManager:
         if os.geteuid() != 0 or Offer.ISOLATION not in self._runtime.offers:
             return None
         return await self._rows.next_user_id(self._settings.first_user_id, self._settings.user_ids)
-
-
-def _no_container(container_id: str) -> NotFound:
-    return NotFound(
-        f"There is no container {container_id}. Create one with POST /v1/containers.", code="container_not_found"
-    )
-
-
-def _expired(container_id: str) -> RequestInvalid:
-    return RequestInvalid(
-        f"The container {container_id} has expired and its data is gone. Create a new one.", code="container_expired"
-    )
-
-
-def _lost(missing: int) -> str:
-    files = f"{missing} of its files are gone" if missing else "its files are kept"
-    return f"The container's box was lost and has been started again: {files}, processes that ran in it are gone."

@@ -3,20 +3,26 @@
 Both `POST /v1/containers` and the shell tool's `container_auto` environment are read here: their fields are the same.
 """
 
+import base64
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
-from limpet.containers.container import MIB, ContainerSettings, ContainerSpec, ShellLimits
+from limpet.containers.container import MIB, ContainerSettings, ContainerSpec, ShellLimits, mounts_skills
+from limpet.containers.supplies import MARKDOWN, ZIP, AskedSkill, InlineSkill, SkillReference
 from limpet.core.errors import RequestInvalid
 from limpet.core.ports import Offer
+from limpet.store.containers import ContainerRecord
 
 MAX_NAME_BYTES = 255
 LEAST_MEMORY = 16 * MIB
 MOST_MEMORY = 64 << 40  # what a kernel can count is not much more
 _MEMORY = re.compile(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_NOT_BUILT = {"file_ids": "Files by id", "skills": "Skills"}
+MOST_SKILLS = 200
+MOST_FILES = 50
+MOST_INLINE = 70_254_592  # characters of base64, as OpenAI's schema has it
 
 
 def narrow(
@@ -32,13 +38,6 @@ def narrow(
     `place` goes before a field's name in an error's `param`, such as "tools[0].environment". Fields that are not ours are left
     to whoever reads the rest. Raises RequestInvalid, naming what was asked and what would be allowed.
     """
-    for field, what in _NOT_BUILT.items():
-        if fields.get(field):
-            raise RequestInvalid(
-                f"{what} are not built yet: leave `{field}` out.",
-                param=_join(place, field),
-                code=f"{field}_unsupported",
-            )
     asked = fields.get("memory_limit")
     if asked is not None and Offer.LIMITS not in offers:
         raise RequestInvalid(
@@ -51,7 +50,30 @@ def narrow(
         memory=None if asked is None else _memory(asked, limits, _join(place, "memory_limit")),
         memory_limit=None if asked is None else str(asked),
         network_policy=_network_policy(fields.get("network_policy"), _join(place, "network_policy")),
+        skills=_skills(fields.get("skills"), offers, _join(place, "skills")),
+        file_ids=_file_ids(fields.get("file_ids"), _join(place, "file_ids")),
+        place=f"{place}." if place else "",
     )
+
+
+def adapted(record: ContainerRecord, spec: ContainerSpec, fields: AbstractSet[str]) -> int:
+    """The time to live, in seconds, that a later `container_auto` leaves a living container with. Raises RequestInvalid for what its
+    `fields` ask for and a container cannot become: more memory or network than it has, or less memory while it lives."""
+    if "memory_limit" in fields and spec.memory is not None and spec.memory != record.spec.get("memory"):
+        raise RequestInvalid(
+            f"The container of this conversation has the memory limit {record.memory_limit or 'of the gateway'}, which cannot change "
+            f"to {spec.memory_limit} while it lives. Leave `memory_limit` out, or begin a new conversation.",
+            param=f"{spec.place}memory_limit",
+            code="container_memory_limit_fixed",
+        )
+    if "network_policy" in fields and spec.network_policy != record.spec.get("network_policy"):
+        raise RequestInvalid(
+            "The container of this conversation has another network policy, which cannot change while it lives. Leave "
+            "`network_policy` out, or begin a new conversation.",
+            param=f"{spec.place}network_policy",
+            code="container_network_policy_fixed",
+        )
+    return spec.idle_ttl if "expires_after" in fields else record.idle_ttl
 
 
 def checked_name(name: object, *, param: str = "name") -> str:
@@ -141,6 +163,63 @@ def _network_policy(asked: object, param: str) -> dict[str, Any]:
             raise RequestInvalid(
                 'Its `type` is "disabled" or "allowlist".', param=f"{param}.type", code="network_policy_rejected"
             )
+
+
+def _file_ids(asked: object, param: str) -> tuple[str, ...]:
+    if asked is None:
+        return ()
+    if not isinstance(asked, list) or len(asked) > MOST_FILES or not all(isinstance(id, str) for id in asked):
+        raise RequestInvalid(f"Write it as a list of at most {MOST_FILES} ids of files.", param=param)
+    return tuple(asked)
+
+
+def _skills(asked: object, offers: frozenset[Offer], param: str) -> tuple[AskedSkill, ...]:
+    if asked is None or asked == []:
+        return ()
+    if not isinstance(asked, list) or len(asked) > MOST_SKILLS:
+        raise RequestInvalid(f"Write it as a list of at most {MOST_SKILLS} skills.", param=param)
+    if not mounts_skills(offers):
+        raise RequestInvalid(
+            "This gateway's runtime cannot mount skills: leave `skills` out.", param=param, code="skills_unsupported"
+        )
+    return tuple(_skill(each, f"{param}[{index}]") for index, each in enumerate(asked))
+
+
+def _skill(asked: object, param: str) -> AskedSkill:
+    match asked:
+        case {"type": "skill_reference", "skill_id": str(skill_id), **rest} if 0 < len(skill_id) <= 64:
+            version = rest.get("version")
+            if version is not None and not isinstance(version, str):
+                raise RequestInvalid(
+                    '`version` is text: a number such as "2", or "latest".',
+                    param=f"{param}.version",
+                    code="unsupported_skill_version",
+                )
+            return SkillReference(skill_id, version)
+        case {"type": "inline", "name": str(name), "description": str(description), "source": Mapping() as source}:
+            media_type = source.get("media_type")
+            if media_type not in (ZIP, MARKDOWN):
+                raise RequestInvalid(
+                    f"An inline skill is {ZIP} or {MARKDOWN}, not {str(media_type)[:100]!r}.",
+                    param=f"{param}.source.media_type",
+                    code="unsupported_inline_skill_media_type",
+                )
+            data = _decoded(source.get("data"), f"{param}.source.data")
+            return InlineSkill(name=name, description=description, media_type=media_type, data=data)
+    raise RequestInvalid(
+        'A skill is {"type": "skill_reference", "skill_id": "skill_…"} or {"type": "inline", "name", "description", "source": '
+        '{"type": "base64", "media_type", "data"}}.',
+        param=param,
+    )
+
+
+def _decoded(data: object, param: str) -> bytes:
+    if not isinstance(data, str) or not 0 < len(data) <= MOST_INLINE:
+        raise RequestInvalid(f"`data` is base64 of at most {MOST_INLINE} characters.", param=param)
+    try:
+        return base64.b64decode(data, validate=True)
+    except ValueError as error:
+        raise RequestInvalid("`data` is not base64.", param=param) from error
 
 
 def _join(place: str, field: str) -> str:

@@ -1,8 +1,22 @@
 """What a model is told of the shell that it may call. Pure."""
 
+from collections.abc import Mapping, Sequence
 
-def shell_description(*, is_local: bool, seconds: int, characters: int, has_network: bool, data: str) -> str:
-    """`seconds` is the limit of one command, `characters` what it gets back of its output, `data` the working directory."""
+SKILLS = "/skills"
+
+
+def shell_description(
+    *,
+    is_local: bool,
+    seconds: int,
+    characters: int,
+    has_network: bool,
+    data: str,
+    skills: Sequence[Mapping[str, str]] = (),
+    files: Sequence[str] = (),
+) -> str:
+    """`seconds` is the limit of one command, `characters` what it gets back of its output, `data` the working directory; `skills`
+    have a name and a description, `files` are the paths of those that the user gave."""
     if is_local:
         return (
             "Runs shell commands on the user's own machine and gives back stdout, stderr and exit code of each. "
@@ -17,5 +31,23 @@ def shell_description(*, is_local: bool, seconds: int, characters: int, has_netw
         f"A command is stopped after {seconds} seconds; run what takes longer in the background, with its output in a file. "
         f"You see at most {characters} characters of a command's output, its head and tail: write long output to a file under "
         f"{data} and look into that with grep, head or tail. There is no terminal and no standard input: use flags that avoid prompts. "
-        f"{network}"
+        f"{network}{_given(files)}{_skilled(skills)}"
+    )
+
+
+def _given(files: Sequence[str]) -> str:
+    if not files:
+        return ""
+    return " The user gave these files: " + ", ".join(files) + "."
+
+
+def _skilled(skills: Sequence[Mapping[str, str]]) -> str:
+    if not skills:
+        return ""
+    lines = [
+        f"- {skill['name']} ({SKILLS}/{skill['name']}): {' '.join(skill['description'].split())}" for skill in skills
+    ]
+    return (
+        "\nSkills are folders of instructions and programs, read-only. When one fits the task, read its SKILL.md before you begin:\n"
+        + "\n".join(lines)
     )

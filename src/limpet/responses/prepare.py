@@ -17,6 +17,7 @@ from limpet.responses.request import Asked, ContainerAuto, ContainerReference, L
 from limpet.responses.shapes import resolved_tools
 from limpet.responses.shell_call import ShellCalls, ShellHost
 from limpet.responses.writer import Writer
+from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Executions
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
@@ -41,11 +42,13 @@ class LoopSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where a response's shell calls are carried out. `note` tells the model what was lost on the way here."""
+    """Where a response's shell calls are carried out. `note` tells the model what was lost on the way here; `given` is the container's
+    `spec`, with the skills and files that it was given."""
 
     container_id: str | None = None
     environment: Json | None = None
     note: str | None = None
+    given: Json = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,16 +172,16 @@ class Preparer:
         if isinstance(environment, Local):
             return _Place(container_id=before.container_id, environment={"type": "local"})
         if isinstance(environment, ContainerReference):
-            await self._containers.require_running(tenant, environment.container_id)
-            return _hosted(environment.container_id)
-        if before.container_id is not None and await self._is_usable(tenant, before.container_id):
-            return _hosted(before.container_id)
+            return _hosted(await self._containers.require_running(tenant, environment.container_id))
         spec = self._containers.narrow(_asked_of(environment), place=f"tools[{asked.shell_index}].environment")
+        if before.container_id is not None and await self._is_usable(tenant, before.container_id):
+            fields = frozenset() if environment is None else environment.model_fields_set
+            return _hosted(await self._containers.adapt(tenant, before.container_id, spec, fields=fields))
         container = await self._containers.create(tenant, name="", spec=spec, source_response_id=response_id)
         note = None
         if before.container_id is not None:
             note = "the earlier container of this conversation has expired or was deleted; this one is new, its files are gone."
-        return _hosted(container.id, note=note)
+        return _hosted(container, note=note)
 
     async def _is_usable(self, tenant: str, container_id: str) -> bool:
         try:
@@ -219,6 +222,8 @@ class Preparer:
                 characters=self._limits.max_output_chars,
                 has_network=self._has_network,
                 data=self._data,
+                skills=place.given.get("skills", ()),
+                files=place.given.get("files", ()),
             )
         )
 
@@ -237,9 +242,9 @@ class Preparer:
         )
 
 
-def _hosted(container_id: str, *, note: str | None = None) -> _Place:
-    environment = {"type": "container_reference", "container_id": container_id}
-    return _Place(container_id=container_id, environment=environment, note=note)
+def _hosted(container: ContainerRecord, *, note: str | None = None) -> _Place:
+    environment = {"type": "container_reference", "container_id": container.id}
+    return _Place(container_id=container.id, environment=environment, note=note, given=container.spec)
 
 
 def _asked_of(environment: ContainerAuto | None) -> Json:

@@ -190,7 +190,7 @@ class _Reader:
         if filename is None:
             self._fields += 1
             if self._fields > MAX_FIELDS:
-                raise RequestInvalid(f"The form has more than {MAX_FIELDS} fields.")
+                raise RequestInvalid(f"The form has more than {MAX_FIELDS} fields.", param="file")
         kind = self._headers.get(b"content-type")
         self._events.append(
             _Head(

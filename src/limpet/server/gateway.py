@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
 from limpet.containers.manager import ContainerManager
+from limpet.containers.supplies import Supplies
 from limpet.core import ids
 from limpet.core.clock import Clock, SystemClock, seconds
 from limpet.core.errors import AddressUnusable, RuntimeUnavailable
@@ -98,7 +99,9 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
         await stack.enter_async_context(runtime)
         for provider in providers:
             await stack.enter_async_context(provider.upstream)
-        manager = await stack.enter_async_context(_manager(settings, runtime, database, vault, clock))
+        manager = await stack.enter_async_context(
+            _manager(settings, runtime, database, vault, clock, Supplies(bundles, uploads))
+        )
         journal = await stack.enter_async_context(Journal(database))
         service = await stack.enter_async_context(
             _service(settings, database, journal, router=router, manager=manager, clock=clock, metrics=metrics)
@@ -129,7 +132,7 @@ def _door(settings: GatewaySettings, database: Database, clock: Clock) -> Middle
 
 
 def _manager(
-    settings: GatewaySettings, runtime: Runtime, database: Database, vault: Vault, clock: Clock
+    settings: GatewaySettings, runtime: Runtime, database: Database, vault: Vault, clock: Clock, supplies: Supplies
 ) -> ContainerManager:
     return ContainerManager(
         runtime,
@@ -141,6 +144,7 @@ def _manager(
         clock=clock,
         stop_boxes=settings.stop_boxes,
         copies=vault if vault.copies_container_files else None,
+        supplies=supplies,
     )
 
 

@@ -1,0 +1,20 @@
+"""What clients and models are told of a container that is not as they think. Pure."""
+
+from limpet.core.errors import NotFound, RequestInvalid
+
+
+def no_container(container_id: str) -> NotFound:
+    return NotFound(
+        f"There is no container {container_id}. Create one with POST /v1/containers.", code="container_not_found"
+    )
+
+
+def has_expired(container_id: str) -> RequestInvalid:
+    return RequestInvalid(
+        f"The container {container_id} has expired and its data is gone. Create a new one.", code="container_expired"
+    )
+
+
+def lost_box(missing: int) -> str:
+    files = f"{missing} of its files are gone" if missing else "its files are kept"
+    return f"The container's box was lost and has been started again: {files}, processes that ran in it are gone."
