@@ -88,6 +88,12 @@ OUTSIDE = [
     "sort /etc/passwd",
     "sort -o /etc/x a",
     "sort --files0-from=list",
+    "grep -R x .",
+    "cp -rL a b",
+    "diff -r a b",
+    "find -L .",
+    "tar chf a b",
+    "rg --follow x",
     "wc --files0-from=list",
     "md5sum -c list",
     "find /etc -name x",
@@ -296,6 +302,32 @@ async def test_links_are_followed_to_the_nearest_ancestor_that_exists(parser: Pa
     for text in ("touch link/new", "cp a link/new", "cat link/hostname", "cd link && cat x", "cat inside/../../x"):
         assert isinstance(await judge.judge(Command(what=Script(text))), Denied), text
     for text in ("touch inside/new", "cat real/a", "cat missing/a/b"):
+        assert await judge.judge(Command(what=Script(text))) == Allowed(), text
+
+
+@pytest.mark.anyio
+async def test_a_pattern_that_matches_a_link_to_the_outside_is_refused(parser: Parser, tmp_path: Path) -> None:
+    (tmp_path / "leads-out").symlink_to("/etc")
+    (tmp_path / "stays").symlink_to(tmp_path / "a")
+
+    async def resolve(path: str) -> str | None:
+        return str(Path(path).resolve())
+
+    async def links(directory: str) -> list[str]:
+        return [one.name for one in Path(directory).iterdir() if one.is_symlink()]
+
+    judge = Judge(Policy(allowed_paths=()), parser=parser, roots=[str(tmp_path)], resolve=resolve, links=links)
+    for text in (
+        "cat *",
+        "cat ./*",
+        "cat lead*",
+        "ls l*/",
+        "cat [^s]*",
+        "cat [[:alpha:]]*",
+        "for f in *; do cat $f; done",
+    ):
+        assert isinstance(await judge.judge(Command(what=Script(text))), Denied), text
+    for text in ("cat *.py", "cat s*", "cat stays"):
         assert await judge.judge(Command(what=Script(text))) == Allowed(), text
 
 

@@ -41,9 +41,17 @@ def of(call: Call, name: str) -> tuple[str, str] | None:
 
 
 def lists(call: Call, name: str) -> tuple[str, str] | None:
-    """As `of`, for options that name files full of file names: no path in those is seen."""
+    """As `of`, for what leads to files that the words do not name: lists of names, and links on the way down a tree."""
     program = known(name)
-    return _option(call.fields[1:], program, program.lists if program is not None else ())
+    if name == "find" and finding.read(call.fields[1:]).follows:
+        return "it follows links", "do without -L and -follow"
+    words = _dashed(call.fields[1:]) if name == "tar" else call.fields[1:]
+    found = _option(words, program, program.lists if program is not None else ())
+    if found is None:
+        return None
+    return found[0].replace("may run programs or name further files", "may follow links or name further files"), found[
+        1
+    ]
 
 
 def _option(words: Sequence[Field], program: Program | None, options: tuple[str, ...]) -> tuple[str, str] | None:
@@ -92,17 +100,15 @@ def _awk(words: Sequence[Field], program: Program | None) -> tuple[str, str] | N
     return None
 
 
+def _dashed(words: Sequence[Field]) -> Sequence[Field]:
+    """tar's first word may be a cluster of options without its dash."""
+    if words and words[0].is_exact and not words[0].text.startswith("-"):
+        return [Field(f"-{words[0].text}", words[0].source), *words[1:]]
+    return words
+
+
 def _tar(words: Sequence[Field]) -> tuple[str, str] | None:
-    found = names_any(words, "IFPT", _TAR_RUNS, valued="fCbHKLNVXg")
-    first = words[0] if words else None
-    if (
-        found is None
-        and first is not None
-        and first.is_exact
-        and not first.text.startswith("--")
-        and set(first.text) & set("IFPT")
-    ):
-        found = first.source
+    found = names_any(_dashed(words)[:1], "IFPT", _TAR_RUNS) or names_any(words, "IFPT", _TAR_RUNS, valued="fCbHKLNVXg")
     if found is None:  # an archive on another host is reached through ssh
         found = next((word.source for word in words if ":" in word.text.partition("/")[0]), None)
     if found is None:

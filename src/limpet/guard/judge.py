@@ -17,6 +17,7 @@ from limpet.guard.syntax import Parser, Unreadable
 from limpet.guard.verdict import Allowed, Denied, NeedsApproval, Verdict
 
 Resolve = Callable[[str], Awaitable[str | None]]
+Links = Callable[[str], Awaitable[Sequence[str] | None]]
 KNOWN = 512
 ROOTS = ("/mnt/data", "/home/agent", "/tmp")  # the sandbox's own
 _Key = tuple[Script | Argv, str | None, tuple[tuple[str, str], ...]]
@@ -36,7 +37,9 @@ class Judge:
 
     `roots` are the directories that confinement always allows; `resolve` says where a path of the sandbox really leads: the real
     path of its nearest existing ancestor and the rest, None where that cannot be said (then the path is refused). Without it
-    paths are compared by name only. The newest 512 rulings are remembered; where paths lead is asked each time.
+    paths are compared by name only. `links` names the links in a directory (none where there is no such directory, None where
+    nobody can say), so that a pattern (`src/*.py`) is refused that matches one which leads outside; without it patterns are not
+    looked at so closely. The newest 512 rulings are remembered; where paths lead is asked each time.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Judge:
         roots: Sequence[str] = ROOTS,
         home: str = "/home/agent",
         resolve: Resolve | None = None,
+        links: Links | None = None,
     ) -> None:
         self._policy = policy
         self._parser = parser
@@ -54,6 +58,7 @@ class Judge:
         self._place = roots[0] if roots else "/"
         self._roots = [posixpath.normpath(root) for root in (*roots, *(policy.allowed_paths or ()))]
         self._resolve = resolve
+        self._links = links
         self._known: OrderedDict[_Key, _Ruling] = OrderedDict()
 
     async def judge(self, command: Command) -> Verdict:
@@ -64,7 +69,7 @@ class Judge:
         if ruling.denied is not None:
             return ruling.denied
         for use in ruling.uses:
-            if (denied := await self._outside(use)) is not None:
+            if (denied := await self._outside(use) or await self._matches_outside(use)) is not None:
                 return denied
         if ruling.asks is not None:
             return NeedsApproval(rule="confirm_destructive", reason=ruling.asks, digest=digest(command))
@@ -148,6 +153,21 @@ class Judge:
             reason=f"`{shortened(use.source)}` is {shown} outside {', '.join(self._roots)}.",
             remedy="Use a path inside, or add the directory to allowed_paths.",
         )
+
+    async def _matches_outside(self, use: paths.Use | paths.Unsure) -> Denied | None:
+        """The refusal of a pattern that matches a link which leads outside."""
+        if self._links is None or isinstance(use, paths.Unsure) or not use.is_pattern or use.absolute is None:
+            return None
+        directory = posixpath.dirname(use.absolute.rstrip("/"))
+        names = await self._links(directory)
+        if names is None:
+            return _unsure(use.source, "matches names in a directory that nobody can look into", "name the files")
+        for name in names:
+            if paths.may_match(use.path, name):
+                found = paths.Use(posixpath.join(directory, name), use.source, use.place)
+                if (denied := await self._outside(found)) is not None:
+                    return denied
+        return None
 
     async def _real_roots(self) -> list[str]:
         if self._resolve is None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from limpet.guard.effects import everything
 from limpet.guard.tree import CmdSubst, DblQuoted, File, ProcSubst, Redirect, SglQuoted
 
+_ODD = re.compile(rb"[\x01-\x08\x0b-\x1f\x7f]")
 _JOINED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\n")
 _COMMENT = re.compile(rb"(?:^|[\s;&|(){}`])#")
 
@@ -26,6 +27,15 @@ def unclear_lines(source: bytes, file: File) -> Iterator[str]:
         is_plain = not found[1] and source[at - 1 : at] in (b" ", b"\t") and not _COMMENT.search(source[begin:at])
         if not is_plain and not any(start <= at < end for start, end in literal):
             yield source[begin : found.end()].decode(errors="replace")
+
+
+def odd_characters(source: bytes, file: File) -> Iterator[str]:
+    """Control characters beside tab and line feed: blanks for the parser, letters for bash (a carriage return before a # above all)."""
+    odd = list(_ODD.finditer(source))
+    literal = list(_literal(file)) if odd else []
+    for found in odd:
+        if not any(start <= found.start() < end for start, end in literal):
+            yield repr(found[0].decode())
 
 
 def unclear_ends(source: bytes, file: File) -> Iterator[str]:

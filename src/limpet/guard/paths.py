@@ -1,5 +1,6 @@
 """Which files a command names, and whether those may be named. Pure: where links lead is asked for elsewhere."""
 
+import fnmatch
 import itertools
 import posixpath
 import re
@@ -32,11 +33,13 @@ _STARTS = re.compile(r"(?:^|(?<=[=:,@<>;|]))(?:/|\.\.(?:/|$)|~(?:/|$))")
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A path that is used. `source` is the word as written; `place` the directory it counts from; None where that is not sure."""
+    """A path that is used. `source` is the word as written; `place` the directory it counts from; None where that is not sure.
+    Where `is_pattern`, its last part becomes the names that match."""
 
     path: str
     source: str
     place: str | None
+    is_pattern: bool = False
 
     @property
     def absolute(self) -> str | None:
@@ -58,6 +61,12 @@ class Unsure:
 def is_device(path: str) -> bool:
     """Devices that keep and tell nothing, and the command's own descriptors."""
     return path in DEVICES or _DESCRIPTOR.fullmatch(path) is not None
+
+
+def may_match(pattern: str, name: str) -> bool:
+    """Whether the last part of a path may become the name, as bash reads patterns."""
+    last = pattern.rstrip("/").rpartition("/")[2]
+    return "[:" in last or "[." in last or "[=" in last or fnmatch.fnmatchcase(name, last.replace("[^", "[!"))
 
 
 def of_opening(opening: Opening) -> Iterator[Use | Unsure]:
@@ -83,7 +92,7 @@ def _of_word(word: Field, places: frozenset[str] | None, *, is_whole: bool) -> I
         return
     for path in dict.fromkeys(_candidates(word.text, is_whole=is_whole)):
         for place in sorted(places) if places is not None else [None]:
-            yield Use(path, word.source, place)
+            yield Use(path, word.source, place, word.kind == "pattern")
 
 
 def _candidates(text: str, *, is_whole: bool) -> Iterator[str]:

@@ -16,10 +16,10 @@ class Program:
     """One program.
 
     `reads`: it may run under readonly. `writes` are the options (letters, and words with their dashes off) that make a reader
-    write; `runs` those that run programs, refused wherever a policy is strict; `lists` those that name files full of file names,
-    refused under confinement. `valued` are letters that take a value, `texts` those of them (and `long_texts` words) whose value is
-    no path; `first` are options that stand for the first operand where that is a text. `most` operands are read, a further one is
-    written to.
+    write; `runs` those that run programs, refused wherever a policy is strict; `lists` those that follow links or name files full
+    of file names, refused under confinement. `valued` are letters that take a value, `texts` those of them (and `long_texts` words)
+    whose value is no path; `first` are options that stand for the first operand where that is a text. `most` operands are read, a
+    further one is written to.
     """
 
     reads: bool = True
@@ -44,7 +44,7 @@ _TEXT = Program(operands="texts")
 _FILES = Program()
 _SUMS = Program(lists=("c", "check"))
 _GREP = Program(
-    operands="first is text", valued="efmABCdD", texts="emABCdD", first=("e", "f", "regexp", "file"),
+    operands="first is text", lists=("R", "dereference-recursive"), valued="efmABCdD", texts="emABCdD", first=("e", "f", "regexp", "file"),
     long_texts=("regexp", "max-count", "context", "after-context", "before-context", "include", "exclude", "color", "colour",
                 "exclude-dir", "label", "binary-files", "directories", "devices"),
 )  # fmt: skip
@@ -53,13 +53,14 @@ READERS: Mapping[str, Program] = {
     **dict.fromkeys("echo printf true false : pwd seq expr factor numfmt tr sleep whoami id groups uname arch nproc uptime tty logname "
                     "basename dirname which whereis getent printenv locale cal type times test [ help break continue return exit "
                     "shift set shopt wait umask ulimit read mapfile readarray getopts unset cd pushd popd dirs jobs".split(), _TEXT),
-    **dict.fromkeys("cat tac rev nl stat readlink realpath cmp comm diff od hexdump strings ls df ps free who w column "
+    **dict.fromkeys("cat tac rev nl stat readlink realpath cmp comm od hexdump strings ls df ps free who w column "
                     "fmt expand unexpand paste join nm size".split(), _FILES),
     **dict.fromkeys("md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum".split(), _SUMS),
     **dict.fromkeys("grep egrep fgrep".split(), _GREP),
     "head": Program(valued="nc", texts="nc", long_texts=("lines", "bytes")),
     "tail": Program(valued="ncs", texts="ncs", long_texts=("lines", "bytes", "pid", "sleep-interval")),
-    "du": Program(lists=("files0-from",)),
+    "diff": Program(lists=("r", "recursive", "from-file", "to-file")),
+    "du": Program(lists=("files0-from", "L", "dereference", "D", "H", "dereference-args")),
     "wc": Program(lists=("files0-from",)),
     "cut": Program(valued="bcdf", texts="bcdf", long_texts=("delimiter", "fields", "bytes", "characters", "output-delimiter")),
     "fold": Program(valued="w", texts="w", long_texts=("width",)),
@@ -70,7 +71,7 @@ READERS: Mapping[str, Program] = {
                     texts="FeP"),
     "date": Program(operands="texts", writes=("s", "set"), valued="dfrs", texts="d", long_texts=("date",)),
     "hostname": Program(operands="texts", writes=("F", "file", "b", "boot"), most=0),
-    "tree": Program(writes=("o", "output"), lists=("fromfile", "fromtabfile"), valued="LPIoHT", texts="LPIHT"),
+    "tree": Program(writes=("o", "output"), lists=("fromfile", "fromtabfile", "l"), valued="LPIoHT", texts="LPIHT"),
     "base64": Program(writes=("o", "output"), valued="w", texts="w", long_texts=("wrap",)),
     "base32": Program(valued="w", texts="w", long_texts=("wrap",)),
     "xxd": Program(valued="clsgo", texts="clsgo", most=1),
@@ -78,6 +79,7 @@ READERS: Mapping[str, Program] = {
                   long_texts=("arg", "argjson", "indent", "args", "jsonargs")),
     "rg": Program(operands="first is text", first=("e", "f", "regexp", "file", "files"), valued="efgtTmABCjMr", texts="egtTmABCjMr",
                   runs=("pre", "hostname-bin", "z", "search-zip", "pre-glob"),
+                  lists=("L", "follow"),
                   long_texts=("regexp", "glob", "type", "max-count", "context", "replace", "sort", "iglob", "max-depth", "color")),
     "sed": Program(operands="special", writes=("i", "in-place"), runs=("f", "file"), valued="el", texts="el",
                    long_texts=("expression", "line-length"), first=("e", "expression")),
@@ -95,13 +97,13 @@ WRITERS: Mapping[str, Program] = {
     **dict.fromkeys("rm rmdir mkdir touch mkfifo unlink link sync shred tee truncate mktemp gzip gunzip bzip2 bunzip2 xz unxz zcat "
                     "unzip zipinfo dos2unix".split(), Program(reads=False)),
     "kill": Program(reads=False, operands="texts"), "disown": Program(reads=False, operands="texts"),
-    "cp": Program(reads=False), "mv": Program(reads=False), "ln": Program(reads=False),
+    "cp": Program(reads=False, lists=("L", "dereference", "H"), valued="tS"), "mv": Program(reads=False), "ln": Program(reads=False),
     "install": Program(reads=False, runs=("strip-program",), valued="mogSt", texts="mogS"),
     **dict.fromkeys("chmod chown chgrp".split(), Program(reads=False, operands="first is text", first=("reference",))),
     "dd": Program(reads=False),
     "split": Program(reads=False, runs=("filter",), valued="abClnt", texts="abClnt"),
-    "tar": Program(reads=False),
-    "zip": Program(reads=False, runs=("T", "TT", "test", "unzip-command", "@")),
+    "tar": Program(reads=False, lists=("h", "dereference"), valued="fCbHKLNVXg"),
+    "zip": Program(reads=False, lists=("r", "recurse-paths", "R"), runs=("T", "TT", "test", "unzip-command", "@")),
     "curl": Program(reads=False, runs=("K", "config"), valued="HXuAew", texts="HXuAe", long_texts=("header", "request", "user")),
     "wget": Program(reads=False, runs=("e", "execute", "use-askpass", "i", "input-file", "config")),
     "git": Program(reads=False, operands="special"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from limpet.guard import calls, effects, parameters
 from limpet.guard.arithmetic import assigned, computed, only_computes
 from limpet.guard.findings import Feed, Findings, Opening
-from limpet.guard.lines import unclear_ends, unclear_lines
+from limpet.guard.lines import odd_characters, unclear_ends, unclear_lines
 from limpet.guard.state import NUMBERS, State, Values, exact, join, joined
 from limpet.guard.tree import (
     ArithmCmd,
@@ -50,6 +50,7 @@ MOST_WORDS = 50_000
 _NUMERIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
 _FILE_TESTS = frozenset("-e -f -d -c -b -p -S -L -h -k -g -u -G -O -N -r -w -x -s".split())
 _EXPANDED_TWICE = re.compile(r"[A-Za-z0-9_./+-]+")  # what bash may: the word after >& and <& is expanded a second time
+_PLAIN_BACKQUOTES = re.compile(r"`[A-Za-z0-9_ \t\n./=+:,@%|&;$*?~!-]*`")
 _WRITES = frozenset("> >> >| &> &>> <>".split())
 
 
@@ -76,6 +77,10 @@ class Walk:
                 line, "a backslash at its end joins lines in a way that is read differently", "write it on one line"
             )
         state.has_arrays = state.has_arrays or whole.has_arrays or whole.is_wild
+        for character in odd_characters(self._source, file):
+            self.findings.doubt(
+                character, "such a character is read in two ways", "leave it out, or write it as $'\\r'"
+            )
         for line in unclear_ends(self._source, file):
             self.findings.doubt(
                 line, "bash may end the here-document there", "end it with a word that begins no line of it"
@@ -325,8 +330,8 @@ class Walk:
     # --- what words ask for ----------------------------------------------------------------------------------------
 
     def substituted(self, part: CmdSubst | ProcSubst, state: State) -> None:
-        if isinstance(part, CmdSubst) and part.backquotes and "\\" in self.text(part):
-            self.unsure(part, "backslashes in backquotes are undone twice", "write $(…)")
+        if isinstance(part, CmdSubst) and part.backquotes and not _PLAIN_BACKQUOTES.fullmatch(self.text(part)):
+            self.unsure(part, "bash ends backquotes at the next one, whatever is quoted between", "write $(…)")
         outer = self.feed
         if isinstance(part, ProcSubst) and part.op != "<(":
             self.feed = Feed(is_unsure=True)
