@@ -125,8 +125,20 @@ class Containers:
     max_idle_ttl_secs: Positive = 60 * 24 * 3600
     max_files_per_exec: Positive = 64
     max_bytes_per_file: Positive = 25 * MIB
+    max_live_boxes: Positive | None = None
+    box_wait_secs: Annotated[float, Between(0)] = 60.0
     first_user_id: Annotated[int, Between(1000, 4_000_000_000)] = 2_000_000_000
     user_ids: Annotated[int, Between(1, 100_000_000)] = 500_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas:
+    """What each tenant may have at most; None is no limit."""
+
+    max_bytes: Positive | None = None
+    max_containers: Positive | None = None
+    max_live_boxes: Positive | None = None
+    max_files_per_container: Positive | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +186,7 @@ class Responses:
 class Features:
     shell: Shell = field(default_factory=Shell)
     containers: Containers = field(default_factory=Containers)
+    quotas: Quotas = field(default_factory=Quotas)
     server_tools: ServerTools = field(default_factory=ServerTools)
     responses: Responses = field(default_factory=Responses)
 

@@ -14,6 +14,7 @@ from limpet.containers.boxes import Box, Boxes
 from limpet.containers.changes import compare, content_type, is_known, safe_name
 from limpet.containers.container import ContainerSettings
 from limpet.containers.copying import DATA, NOT_KEPT, Copies, Copy
+from limpet.containers.quotas import Quotas
 from limpet.containers.supplies import Incoming, final_names
 from limpet.core.clock import Clock
 from limpet.core.errors import FileError, FileMissing, NotAFile, NotFound, RequestTooLarge, SandboxClosed, SandboxGone
@@ -45,9 +46,11 @@ class Shelf:
         settings: ContainerSettings,
         clock: Clock,
         copies: Copies,
+        quotas: Quotas,
     ) -> None:
         self._rows = rows
         self._copies = copies
+        self._quotas = quotas
         self._boxes = boxes
         self._running = running
         self._readable = readable
@@ -170,9 +173,12 @@ class Shelf:
         source: Source,
     ) -> ContainerFileRecord:
         """Call with its shelf held."""
-        counted = _Counted(data, most=most)
-        stat = await files.write(posixpath.join(DATA, name), counted.pieces())
         known = await self._known(record.id, self._boxes.of(record.id))
+        path = posixpath.join(DATA, name)
+        if path not in known:
+            self._quotas.allow_file(len(known))
+        counted = _Counted(self._quotas.bounded(record.tenant, data), most=most)
+        stat = await files.write(path, counted.pieces())
         async with self._copies.taken(
             files, stat.path, size=stat.size, tenant=record.tenant, sha256=counted.sha256
         ) as copy:

@@ -27,6 +27,7 @@ from limpet.containers.copying import Copies
 from limpet.containers.files import Shelf
 from limpet.containers.narrowing import adapted, narrow
 from limpet.containers.provider import Provider
+from limpet.containers.quotas import Quotas, QuotaSettings
 from limpet.containers.seats import Seats
 from limpet.containers.supplies import Supplies
 from limpet.containers.tellings import has_expired, lost_box, no_container
@@ -91,12 +92,14 @@ class ContainerManager:
         stop_boxes: bool = False,
         copies: Vault | None = None,
         supplies: Supplies | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         self._runtime = runtime
         self._settings = settings or ContainerSettings()
         self._limits = limits or ShellLimits()
         self._clock = clock or SystemClock()
         self._stop_boxes = stop_boxes
+        self._quotas = quotas or Quotas(db, QuotaSettings())
         self._rows = Containers(db)
         self._executions = Executions(db)
         self._boxes = Boxes(
@@ -130,6 +133,7 @@ class ContainerManager:
             settings=self._settings,
             clock=self._clock,
             copies=copies,
+            quotas=self._quotas,
         )
 
     @property
@@ -164,6 +168,7 @@ class ContainerManager:
 
         RequestInvalid where a skill or a file that it names is not there, before anything is created.
         """
+        await self._quotas.allow_container(tenant)
         found = await self._provider.find(tenant, spec)
         now = self._clock.now()
         record = await self._rows.insert(

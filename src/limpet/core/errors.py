@@ -16,7 +16,7 @@ LimpetError
 ├── UpstreamError                  UpstreamRefused  UpstreamBroken
 ├── FetchError                     FetchRefused  FetchFailed
 └── RequestError                   what a client of the gateway did wrong; carries its place in OpenAI's error shape
-    └── RequestInvalid  NotFound  RequestTooLarge  Conflict  Forbidden
+    └── RequestInvalid  NotFound  RequestTooLarge  Conflict  Forbidden  QuotaExceeded
 """
 
 from collections.abc import Sequence
@@ -372,3 +372,15 @@ class Conflict(RequestError):
 
 class Forbidden(RequestError):
     status = 403
+
+
+class QuotaExceeded(RequestError):
+    """The tenant has as much of something as it may have."""
+
+    status = 403
+
+    def __init__(self, what: str, *, used: int, limit: int) -> None:
+        super().__init__(
+            f"The quota of {what} is reached: {used} of {limit} are used. Delete some, or ask the operator for more.",
+            code="quota_exceeded",
+        )

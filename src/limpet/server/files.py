@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from limpet.containers.quotas import Quotas
 from limpet.core.clock import seconds
 from limpet.core.errors import RequestInvalid
 from limpet.server.bodies import one_of, whole_number
@@ -22,7 +23,7 @@ LEAST_SECONDS, MOST_SECONDS = 3600, 2_592_000
 NAME_CHARS = 255
 
 
-def file_routes(uploads: Uploads, *, max_bytes: int) -> list[Route]:
+def file_routes(uploads: Uploads, quotas: Quotas, *, max_bytes: int) -> list[Route]:
     """Upload, list, read, download and delete files. `max_bytes` is the most that one may have."""
 
     async def create(request: Request) -> Response:
@@ -31,7 +32,7 @@ def file_routes(uploads: Uploads, *, max_bytes: int) -> list[Route]:
                 described(
                     upload.filename, upload.content_type, upload.fields
                 )  # before its bytes are taken, where possible
-            async with uploads.taken(tenant_of(request), upload.pieces) as blob:
+            async with uploads.taken(tenant_of(request), quotas.bounded(tenant_of(request), upload.pieces)) as blob:
                 new = described(upload.filename, upload.content_type, upload.fields)
                 record = await uploads.create(tenant_of(request), blob, new)
         return JSONResponse(file_object(record))

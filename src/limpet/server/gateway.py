@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
 from limpet.containers.manager import ContainerManager
+from limpet.containers.quotas import Quotas, QuotaSettings
 from limpet.containers.supplies import Supplies
 from limpet.core import ids
 from limpet.core.clock import Clock, SystemClock, seconds
@@ -68,6 +69,7 @@ class GatewaySettings:
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     storage: StorageSettings | None = None
     containers: ContainerSettings = field(default_factory=ContainerSettings)
+    quotas: QuotaSettings = field(default_factory=QuotaSettings)
     limits: ShellLimits = field(default_factory=ShellLimits)
     box: BoxSettings = field(default_factory=BoxSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
@@ -96,11 +98,12 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
         vault = await stack.enter_async_context(Vault(database, storage, clock=clock))
         uploads = await stack.enter_async_context(Uploads(database, vault, clock=clock))
         bundles = Skills(database, vault, clock=clock)
+        quotas = Quotas(database, settings.quotas)
         await stack.enter_async_context(runtime)
         for provider in providers:
             await stack.enter_async_context(provider.upstream)
         manager = await stack.enter_async_context(
-            _manager(settings, runtime, database, vault, clock, Supplies(bundles, uploads))
+            _manager(settings, runtime, database, vault, clock, Supplies(bundles, uploads), quotas)
         )
         journal = await stack.enter_async_context(Journal(database))
         service = await stack.enter_async_context(
@@ -110,9 +113,9 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
             *responses.routes(service, keep_alive=settings.keep_alive),
             *containers.container_routes(manager, clock),
             *containers.file_routes(manager),
-            *skills.skill_routes(bundles),
-            *skills.version_routes(bundles),
-            *files.file_routes(uploads, max_bytes=storage.max_file_bytes),
+            *skills.skill_routes(bundles, quotas),
+            *skills.version_routes(bundles, quotas),
+            *files.file_routes(uploads, quotas, max_bytes=storage.max_file_bytes),
             *health.routes(
                 health=health.Health(runtime, clock),
                 runtime=runtime.name,
@@ -132,7 +135,13 @@ def _door(settings: GatewaySettings, database: Database, clock: Clock) -> Middle
 
 
 def _manager(
-    settings: GatewaySettings, runtime: Runtime, database: Database, vault: Vault, clock: Clock, supplies: Supplies
+    settings: GatewaySettings,
+    runtime: Runtime,
+    database: Database,
+    vault: Vault,
+    clock: Clock,
+    supplies: Supplies,
+    quotas: Quotas,
 ) -> ContainerManager:
     return ContainerManager(
         runtime,
@@ -145,6 +154,7 @@ def _manager(
         stop_boxes=settings.stop_boxes,
         copies=vault if vault.copies_container_files else None,
         supplies=supplies,
+        quotas=quotas,
     )
 
 

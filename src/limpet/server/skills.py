@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from limpet.containers.bundle import MOST_UNPACKED, Bundle, from_parts, from_zip
+from limpet.containers.quotas import Quotas
 from limpet.core.clock import seconds
 from limpet.core.errors import RequestInvalid
 from limpet.server.bodies import json_body, one_of, whole_number
@@ -21,11 +22,11 @@ from limpet.store.skills import Listed, NewVersion, Skills, VersionRecord
 Json = dict[str, Any]
 
 
-def skill_routes(skills: Skills) -> list[Route]:
+def skill_routes(skills: Skills, quotas: Quotas) -> list[Route]:
     """Skills: create, list, read, choose the default version, download and delete."""
 
     async def create(request: Request) -> Response:
-        new, _ = await _uploaded(request)
+        new, _ = await _uploaded(request, quotas)
         return JSONResponse(skill_object(await skills.create(tenant_of(request), new)))
 
     async def index(request: Request) -> Response:
@@ -59,12 +60,12 @@ def skill_routes(skills: Skills) -> list[Route]:
     ]
 
 
-def version_routes(skills: Skills) -> list[Route]:
+def version_routes(skills: Skills, quotas: Quotas) -> list[Route]:
     """Versions of a skill: add, list, read, download and delete."""
 
     async def create(request: Request) -> Response:
         await skills.get(tenant_of(request), _id(request))
-        new, fields = await _uploaded(request)
+        new, fields = await _uploaded(request, quotas)
         becomes_default = fields.get("default", "false").lower() == "true"
         record = await skills.add(tenant_of(request), _id(request), new, becomes_default=becomes_default)
         return JSONResponse(version_object(record))
@@ -119,7 +120,7 @@ def version_object(record: VersionRecord) -> Json:
     }
 
 
-async def _uploaded(request: Request) -> tuple[NewVersion, dict[str, str]]:
+async def _uploaded(request: Request, quotas: Quotas) -> tuple[NewVersion, dict[str, str]]:
     """The skill of a form, checked, and its fields: one zip as `files`, or parts `files[]` whose names are paths."""
     parts: list[tuple[str, str, bytes]] = []
     fields: dict[str, str] = {}
@@ -129,7 +130,7 @@ async def _uploaded(request: Request) -> tuple[NewVersion, dict[str, str]]:
                 case FormField():
                     fields[part.name] = part.value
                 case FormFile(name="files" | "files[]"):
-                    data = b"".join([piece async for piece in part.pieces])
+                    data = b"".join([piece async for piece in quotas.bounded(tenant_of(request), part.pieces)])
                     parts.append((part.name, part.filename, data))
                 case FormFile():
                     raise RequestInvalid(f"A part named {part.name[:40]!r} is not known; use `files`.", param="files")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from limpet.config import Config
     from limpet.store.keys import ApiKeys
     from limpet.store.moving import Progress, Tell
+    from limpet.wiring.boxes import HomeContainers
 
 RUNTIMES: Mapping[str, str] = {
     "bubblewrap": "limpet.runtimes.bubblewrap:BubblewrapRuntime",
@@ -136,6 +137,14 @@ async def boot_box(config: "Config", container_id: str) -> str | None:
     """
     note: str | None = await load("limpet.wiring.boxes:boot")(config, container_id)
     return note
+
+
+@asynccontextmanager
+async def open_containers(config: "Config") -> "AsyncIterator[HomeContainers]":
+    """The containers of a home that no gateway uses. Raises HomeUnusable, caused by BlockingIOError where one does,
+    DatabaseUnusable, RuntimeUnavailable."""
+    async with load("limpet.wiring.boxes:opened")(config) as containers:
+        yield containers
 
 
 async def move_storage(config: "Config", tell: "Tell") -> "Progress":

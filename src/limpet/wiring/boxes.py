@@ -1,16 +1,36 @@
-"""A container's box, booted while no gateway runs."""
+"""The containers of a home that no gateway uses: their boxes booted, their files given out, removed."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from limpet.config import Config
 from limpet.containers.manager import ContainerManager
 from limpet.core.errors import NotFound
-from limpet.store.containers import Containers
+from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.database import Database
 from limpet.store.home import HomeLock, prepare_home
 from limpet.wiring.gateway import runtime_of, settings_of
 
 
-async def boot(config: Config, container_id: str) -> str | None:
-    """See `wiring.boot_box`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeContainers:
+    """Every tenant's containers, for the operator."""
+
+    rows: Containers
+    manager: ContainerManager
+
+    async def find(self, container_id: str) -> ContainerRecord:
+        """Whoever owns it. NotFound, also once it was deleted."""
+        record = await self.rows.get_any(container_id)
+        if record is None or record.status == "deleted":
+            raise NotFound(f"There is no container {container_id}.")
+        return record
+
+
+@asynccontextmanager
+async def opened(config: Config) -> AsyncIterator[HomeContainers]:
+    """See `wiring.open_containers`."""
     runtime = runtime_of(config)
     settings = settings_of(config, runtime)
     prepare_home(config.home)
@@ -27,8 +47,12 @@ async def boot(config: Config, container_id: str) -> str | None:
             box=settings.box,
         ) as manager,
     ):
-        record = await Containers(database).get_any(container_id)
-        if record is None:
-            raise NotFound(f"There is no container {container_id}.")
-        async with manager.lease(record.tenant, container_id) as lease:
+        yield HomeContainers(rows=Containers(database), manager=manager)
+
+
+async def boot(config: Config, container_id: str) -> str | None:
+    """See `wiring.boot_box`."""
+    async with opened(config) as containers:
+        record = await containers.find(container_id)
+        async with containers.manager.lease(record.tenant, container_id) as lease:
             return lease.note

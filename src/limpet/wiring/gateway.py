@@ -9,6 +9,8 @@ import structlog
 from limpet import wiring
 from limpet.config import Config
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
+from limpet.containers.quotas import QuotaSettings
+from limpet.containers.seats import SeatLimits
 from limpet.core.ports import Offer, Runtime
 from limpet.responses.prepare import LoopSettings
 from limpet.server import gateway
@@ -64,7 +66,6 @@ def _bounds_of(config: Config) -> dict[str, float | int | None]:
 def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -> gateway.GatewaySettings:
     """The gateway's parts, as the file's sections say."""
     shell, limits = config.features.shell, config.features.server_tools.shell_limits
-    containers = config.features.containers
     return gateway.GatewaySettings(
         home=config.home,
         host=config.server.host,
@@ -72,14 +73,11 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         auth=config.auth.mode,
         database=DatabaseSettings(url=config.database.url or ""),
         storage=storage_of(config),
-        containers=ContainerSettings(
-            default_idle_ttl_secs=containers.default_idle_ttl_secs,
-            max_idle_ttl_secs=containers.max_idle_ttl_secs,
-            max_files_per_exec=containers.max_files_per_exec,
-            max_bytes_per_file=containers.max_bytes_per_file,
-            first_user_id=containers.first_user_id,
-            user_ids=containers.user_ids,
-            directory=config.storage.container_files.path,
+        containers=_containers_of(config),
+        quotas=QuotaSettings(
+            max_bytes=config.features.quotas.max_bytes,
+            max_containers=config.features.quotas.max_containers,
+            max_files_per_container=config.features.quotas.max_files_per_container,
         ),
         limits=ShellLimits(
             command_timeout_secs=limits.command_timeout_secs,
@@ -98,6 +96,24 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         data="/mnt/data" if Offer.ISOLATION in runtime.offers else "the directory that $LIMPET_DATA names",
         has_network=Offer.ISOLATION not in runtime.offers,
         stop_boxes=stop_boxes,
+    )
+
+
+def _containers_of(config: Config) -> ContainerSettings:
+    containers = config.features.containers
+    return ContainerSettings(
+        default_idle_ttl_secs=containers.default_idle_ttl_secs,
+        max_idle_ttl_secs=containers.max_idle_ttl_secs,
+        max_files_per_exec=containers.max_files_per_exec,
+        max_bytes_per_file=containers.max_bytes_per_file,
+        first_user_id=containers.first_user_id,
+        user_ids=containers.user_ids,
+        seats=SeatLimits(
+            most=containers.max_live_boxes,
+            per_tenant=config.features.quotas.max_live_boxes,
+            wait=containers.box_wait_secs,
+        ),
+        directory=config.storage.container_files.path,
     )
 
 
