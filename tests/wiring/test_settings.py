@@ -4,6 +4,8 @@ from pathlib import Path
 from limpet.config import Config, load_config
 from limpet.config.sections import Features
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
+from limpet.containers.quotas import QuotaSettings
+from limpet.containers.seats import SeatLimits
 from limpet.responses.prepare import LoopSettings
 from limpet.server.gateway import GatewaySettings
 from limpet.wiring.gateway import runtime_of, settings_of
@@ -26,6 +28,15 @@ max_files_per_exec = 13
 max_bytes_per_file = 14
 first_user_id = 3000
 user_ids = 15
+max_live_boxes = 17
+box_wait_secs = 1.5
+[features.quotas]
+max_bytes = 18
+max_containers = 19
+max_live_boxes = 20
+max_files_per_container = 21
+[auth]
+mode = "keys"
 [features.server_tools]
 max_iterations = 5
 [features.server_tools.shell_limits]
@@ -56,7 +67,10 @@ def test_every_setting_reaches_its_part(tmp_path: Path) -> None:
         max_bytes_per_file=14,
         first_user_id=3000,
         user_ids=15,
+        seats=SeatLimits(most=17, per_tenant=20, wait=1.5),
     )
+    assert given.quotas == QuotaSettings(max_bytes=18, max_containers=19, max_files_per_container=21)
+    assert given.auth == "keys"
     assert given.limits == ShellLimits(
         command_timeout_secs=16,
         max_output_chars=100,
@@ -78,5 +92,6 @@ def test_without_settings_the_parts_have_their_own_defaults(tmp_path: Path) -> N
 
 
 def test_the_sections_name_every_key_of_the_containers_settings() -> None:
-    known = {field.name for field in fields(Features().containers)}
-    assert known == {field.name for field in fields(ContainerSettings)}
+    known = {field.name for field in fields(Features().containers)} - {"max_live_boxes", "box_wait_secs"}
+    # The directory is a key of [storage], the seats are those two and one of [features.quotas].
+    assert known == {field.name for field in fields(ContainerSettings)} - {"directory", "seats"}
