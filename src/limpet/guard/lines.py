@@ -2,7 +2,8 @@
 
 shfmt 3.14 takes the line after a comment that ends in a backslash for a part of the line before, and does not see `$(…)` when a
 backslash and a line break stand behind the `$`; bash runs both. Only the everyday form is left: a blank, the backslash, the break.
-And in `$(…)` bash ends a here-document at a line that only begins with its word, where a bracket follows.
+And in `$(…)` bash ends a here-document at a line that only begins with its word, where a bracket follows; one that stands in
+another's body ends with the outer one's word.
 """
 
 import re
@@ -39,23 +40,30 @@ def odd_characters(source: bytes, file: File) -> Iterator[str]:
 
 
 def unclear_ends(source: bytes, file: File) -> Iterator[str]:
-    """Lines of here-documents in substitutions that begin with the word that ends them."""
+    """Lines of here-documents at which bash may end them: that are their word, and in substitutions that begin with it."""
     if b"<<" not in source:
         return
     for outer in everything(file):
-        if isinstance(outer, CmdSubst | ProcSubst):
+        if isinstance(outer, Redirect):
+            yield from _early(source, outer, is_inside=False)
+        elif isinstance(outer, CmdSubst | ProcSubst):
             for node in everything(outer):
-                if isinstance(node, Redirect) and node.op in ("<<", "<<-") and node.word is not None:
-                    yield from _early(source, node)
+                if isinstance(node, Redirect):
+                    yield from _early(source, node, is_inside=True)
 
 
-def _early(source: bytes, node: Redirect) -> Iterator[str]:
-    assert node.word is not None
+def _early(source: bytes, node: Redirect, *, is_inside: bool) -> Iterator[str]:
+    if node.op not in ("<<", "<<-") or node.word is None:
+        return
     word = "".join(getattr(part, "value", "") or _text(part) for part in node.word.parts).replace("\\", "")
     if node.hdoc is None or node.hdoc.pos is None or node.hdoc.end is None:
         return
-    for line in source[node.hdoc.pos.offset : node.hdoc.end.offset].decode(errors="replace").split("\n"):
-        if line.lstrip("\t").startswith(word) and line.lstrip("\t") != word:
+    lines = source[node.hdoc.pos.offset : node.hdoc.end.offset].decode(errors="replace").split("\n")
+    if lines[-1].lstrip("\t") == word:  # its own end
+        lines.pop()
+    for line in lines:
+        bare = line.lstrip("\t")
+        if bare == word or (is_inside and bare.startswith(word)):
             yield line
 
 

@@ -1,5 +1,6 @@
 """What `$name` and `${name…}` become, and a here-document's text. Looks into all of it; what evaluates its value is a doubt."""
 
+import re
 from typing import Protocol
 
 from limpet.guard import effects
@@ -85,6 +86,8 @@ def _look_inside(part: ParamExp, name: str, state: State, script: Script, *, is_
         script.subscript(part, part.slice.offset, state)
         script.subscript(part, part.slice.length, state)
     inner = [word for word in _words(part) if word is not None]
+    if inner and re.search(r"[<>]\(", script.text(part)):
+        script.unsure(part, "bash may run what looks like <(…) in it", "put the default into a variable first")
     if is_quoted and any(
         isinstance(node, SglQuoted | DblQuoted) for word in inner for node in effects.everything(word)
     ):
