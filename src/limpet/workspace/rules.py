@@ -3,7 +3,7 @@
 import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ import anyio
 from limpet.core.clock import Clock
 from limpet.core.command import Argv, Command, Script
 from limpet.core.errors import CommandDenied, LimpetError
+from limpet.core.secret import Secret
 from limpet.guard.environment import NON_INTERACTIVE, judge_environment, secrets_in
 from limpet.guard.judge import Judge
 from limpet.guard.policy import Policy
@@ -27,6 +28,7 @@ from limpet.workspace.places import Places
 from limpet.workspace.surroundings import Surroundings
 
 DEFAULT = Redaction()
+MOST_COMPILED = 16
 SHOWN = 2_000  # bytes of a command's input that whoever approves it is shown
 
 
@@ -60,7 +62,8 @@ class Rules:
 
     `screening` is of `redaction`, and screens output; None leaves output as it is. Records and refusals are screened in any case, then by
     `recording` (None: by the default rules). `redaction` always holds the secrets of the workspace's own variables.
-    `roots` are the directories that count as the workspace's own.
+    `roots` are the directories that count as the workspace's own. `compiled` are the newest redactors of commands with secrets of
+    their own; each keeps the redaction that its key names alive.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Rules:
     redaction: Redaction = DEFAULT
     recording: Redactor | None = None
     screening: Redactor | None = None
+    compiled: dict[tuple[int, frozenset[tuple[str, Secret]]], tuple[Redaction, Redactor]] = field(default_factory=dict)
 
     def with_more(
         self,
@@ -117,7 +121,13 @@ class Rules:
         own = secrets_in(command.env) if command else {}
         if not own:
             return self.redactor.screen
-        return Redactor(together(self.redaction, Redaction(secrets=own))).screen
+        # The same variables come with call after call, and compiling takes milliseconds.
+        key = (id(self.redaction), frozenset(own.items()))
+        if key not in self.compiled:
+            while len(self.compiled) >= MOST_COMPILED:
+                del self.compiled[next(iter(self.compiled))]
+            self.compiled[key] = self.redaction, Redactor(together(self.redaction, Redaction(secrets=own)))
+        return self.compiled[key][1].screen
 
     @property
     def max_duration(self) -> float | None:
