@@ -24,6 +24,7 @@ from limpet.workspace.names import refuse_reserved, refuse_unusable, tool_name
         ),
     ],
 )
+@pytest.mark.statement("s1-the-shell-capability-is-true-or-an-object")
 def test_a_capability_is_true_or_an_object(declared: dict[str, Any] | None, read: Capabilities) -> None:
     assert read_capabilities(declared) == read
 

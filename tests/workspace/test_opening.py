@@ -134,6 +134,12 @@ async def test_a_workspace_whose_files_are_not_a_capability_gives_none(tmp_path:
             await box.files.read("file")
 
 
+@pytest.mark.statement(
+    "s1-allowed-commands-bind",
+    "s1-a-refused-command-starts-nothing",
+    "s1-max-duration-is-default-and-ceiling",
+    "s1-the-shell-capability-is-true-or-an-object",
+)
 async def test_the_settings_of_a_shell_bind_run_itself(tmp_path: Path) -> None:
     settings = {"shell": {"allowedCommands": ["echo", "sleep"], "maxDurationMs": 200}}
     async with limpet.open_workspace("box", runtime="local", capabilities=settings) as box:

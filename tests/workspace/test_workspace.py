@@ -8,10 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from limpet.core.command import Aborted, Command, Exited, Script, TimedOut
+from limpet.core.command import Aborted, Command, Exited, Script, Terminal, TimedOut
 from limpet.core.errors import BadCommand, OfferMissing, WorkingDirectoryMissing
 from limpet.core.ports import Process
 from limpet.runtimes.local.runtime import LocalRuntime
+from limpet.runtimes.memory import MemoryRuntime
 from limpet.workspace.opening import Opening, open_in
 from limpet.workspace.workspace import Workspace
 from tests.support.runtimes import opened
@@ -35,6 +36,7 @@ async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Works
         yield workspace
 
 
+@pytest.mark.statement("s1-run-goes-to-completion", "s1-a-result-has-output-code-and-duration", "s1-local-has-a-shell")
 async def test_a_script_gives_both_streams_and_its_exit_code(box: Workspace) -> None:
     result = await box.run("echo out; echo err >&2; exit 3")
 
@@ -49,6 +51,7 @@ async def test_a_sequence_is_a_program_with_arguments_that_no_shell_reads(box: W
     assert result.stdout == b"$HOME|a b|"
 
 
+@pytest.mark.statement("s1-run-takes-a-cwd", "s1-run-takes-an-env", "s1-stdin-can-be-given")
 async def test_place_variables_and_input_reach_the_command(box: Workspace) -> None:
     await box.run("mkdir sub")
     result = await box.run('basename "$PWD"; echo $WHO; cat', cwd="sub", env={"WHO": "me"}, stdin=b"typed")
@@ -66,6 +69,7 @@ async def test_an_empty_list_is_refused(box: Workspace) -> None:
         await box.run([])
 
 
+@pytest.mark.statement("s1-output-is-always-whole")
 async def test_output_is_whole_at_any_length(box: Workspace) -> None:
     result = await box.run("head -c 9000000 /dev/zero | tr '\\0' x; echo end >&2")
 
@@ -83,6 +87,7 @@ async def test_without_keeping_the_output_only_its_size_is_known(box: Workspace)
     assert (result.stdout, result.kept["stdout"].size, bytes(seen)) == (b"", 6, b"hello\n")
 
 
+@pytest.mark.statement("s1-callbacks-are-awaited", "s1-without-callbacks-all-comes-at-once")
 async def test_callbacks_see_every_byte_one_chunk_at_a_time(box: Workspace) -> None:
     seen: dict[str, bytes] = {"stdout": b"", "stderr": b""}
     inside = 0
@@ -101,10 +106,13 @@ async def test_callbacks_see_every_byte_one_chunk_at_a_time(box: Workspace) -> N
         on_stderr=lambda data: see("stderr", data),
     )
 
+    alone = await box.run("for i in $(seq 200); do echo $i; echo $i >&2; done")
     assert result.callback_errors == ()
     assert seen == {"stdout": result.stdout, "stderr": result.stderr}
+    assert (alone.stdout, alone.stderr, alone.outcome) == (result.stdout, result.stderr, result.outcome)
 
 
+@pytest.mark.statement("s1-errors-of-callbacks-are-collected")
 async def test_an_error_of_a_callback_is_collected_and_the_command_goes_on(box: Workspace) -> None:
     async def fail(data: bytes) -> None:
         raise ValueError(data.decode())
@@ -116,6 +124,7 @@ async def test_an_error_of_a_callback_is_collected_and_the_command_goes_on(box: 
     assert not result.run_succeeded
 
 
+@pytest.mark.statement("s1-callbacks-are-awaited")
 async def test_a_slow_callback_slows_the_command_down(box: Workspace) -> None:
     gate = anyio.Event()
     started = anyio.Event()
@@ -138,12 +147,14 @@ async def test_a_slow_callback_slows_the_command_down(box: Workspace) -> None:
     assert "/mnt/data/done" in [stat.path for stat in await box.files.list()]
 
 
+@pytest.mark.statement("s1-run-takes-a-timeout")
 async def test_a_timeout_keeps_what_came_before(box: Workspace) -> None:
     result = await box.run("echo before; sleep 60", timeout=0.3)
 
     assert (result.stdout, result.outcome, result.exit_code) == (b"before\n", TimedOut(), 124)
 
 
+@pytest.mark.statement("s1-abort-kills-the-process", "s1-chunks-after-an-abort-are-dropped")
 async def test_an_abort_keeps_what_came_before_and_delivers_nothing_later(box: Workspace) -> None:
     abort = anyio.Event()
     delivered = []
@@ -160,6 +171,7 @@ async def test_an_abort_keeps_what_came_before_and_delivers_nothing_later(box: W
     assert result.callback_errors == ()
 
 
+@pytest.mark.statement("s1-aborted-before-the-start-runs-nothing")
 async def test_an_abort_before_the_start_runs_nothing(box: Workspace) -> None:
     abort = anyio.Event()
     abort.set()
@@ -195,6 +207,7 @@ async def test_cancelling_the_caller_kills_the_command_and_its_children(box: Wor
     assert left.stdout == b""
 
 
+@pytest.mark.statement("s1-spawn-is-there", "s1-stdin-can-be-given")
 async def test_a_spawned_process_is_talked_to(box: Workspace) -> None:
     process = await box.spawn("while read line; do echo got $line; done")
     await process.write(b"a\nb\n")
@@ -202,6 +215,24 @@ async def test_a_spawned_process_is_talked_to(box: Workspace) -> None:
 
     assert await _text(process) == b"got a\ngot b\n"
     assert await process.wait() == Exited(0)
+
+
+@pytest.mark.statement("s1-a-pty-can-be-asked-for")
+async def test_a_spawned_process_may_have_a_terminal_of_a_size(box: Workspace) -> None:
+    process = await box.spawn("stty size; read line; echo got $line", pty=Terminal(columns=100, rows=30))
+    await process.write(b"typed\n")
+
+    with anyio.fail_after(MOST):
+        assert await process.wait() == Exited(0)
+    # The terminal shows what is typed when it is typed, which may be before the first line of output.
+    assert sorted((await _text(process)).split()) == sorted(b"30 100 typed got typed".split())
+
+
+@pytest.mark.statement("s1-memory-has-a-shell")
+async def test_the_runtime_memory_has_a_shell_too() -> None:
+    async with MemoryRuntime() as runtime, open_in(runtime) as box:
+        result = await box.run("x=3; echo $((x * 14)) | tee file; cat file; exit 2")
+    assert (result.stdout, result.exit_code) == (b"42\n42\n", 2)
 
 
 async def test_a_command_is_found_again_under_its_id(box: Workspace) -> None:
@@ -218,6 +249,7 @@ async def test_a_command_is_found_again_under_its_id(box: Workspace) -> None:
     assert await box.find("exec_2") is None
 
 
+@pytest.mark.statement("s1-what-is-not-offered-fails-at-opening")
 async def test_what_the_runtime_does_not_offer_is_refused_when_it_is_opened() -> None:
     async with LocalRuntime() as runtime:
         with pytest.raises(OfferMissing, match="attach"):
