@@ -8,8 +8,10 @@ from limpet.core.ports import Offer, SandboxSpec, TimeToLive
 
 # Linux refuses one argument, and one variable, longer than this (MAX_ARG_STRLEN, execve(2)).
 LONGEST_ARGUMENT = 128 * 1024 - 1
-# All arguments and variables together; the kernel's own bound depends on the stack limit and is at least this.
-LONGEST_COMMAND = 1 << 20
+# All arguments and variables together, each with its NUL and the pointer to it. The kernel takes a quarter of the stack limit, as a
+# rule 2 MiB (execve(2)); the rest is for the sandbox's own variables. Where it takes less the command ends with 126.
+LONGEST_COMMAND = (2 << 20) - (64 << 10)
+_BESIDE = 1 + 8
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -29,10 +31,10 @@ def refuse_impossible(command: Command, offers: frozenset[Offer], runtime: str) 
             raise BadCommand("The command holds a lone surrogate, which is no character. Leave it out.")
     sizes = [len(word.encode(errors="surrogatepass")) for word in words]
     sizes += [len(f"{name}={value}".encode(errors="surrogatepass")) for name, value in command.env.items()]
-    if max(sizes, default=0) > LONGEST_ARGUMENT or sum(sizes) > LONGEST_COMMAND:
+    if max(sizes, default=0) > LONGEST_ARGUMENT or sum(sizes) + _BESIDE * len(sizes) > LONGEST_COMMAND:
         raise BadCommand(
             f"The command is too long: one argument or variable may have {LONGEST_ARGUMENT} bytes, all together"
-            f" {LONGEST_COMMAND}. Write it to a file and run that."
+            f" {LONGEST_COMMAND}, each with {_BESIDE} more. Write it to a file and run that."
         )
     for offer in _needed(command):
         if offer not in offers:

@@ -57,7 +57,7 @@ class Process:
         self.before_killing: Callable[[Process], None] | None = None
         # reader -> stream -> offset of the next byte for it; the connections' readers keep it.
         self.positions: dict[object, dict[int, int]] = {}
-        self._input: list[bytes] = []
+        self._input: list[memoryview] = []  # so that what was written is cut off without a copy of the rest
         self._input_ends = False
         self._status: int | None = None
         self._lingers_until: float | None = None
@@ -129,14 +129,14 @@ class Process:
 
     def add_input(self, data: bytes) -> None:
         if self.stdin is not None and not self._input_ends and data:
-            self._input.append(data)
+            self._input.append(memoryview(data))
 
     def end_input(self) -> None:
         if self._input_ends:
             return
         self._input_ends = True
         if self.terminal:
-            self._input.append(_END_OF_INPUT)
+            self._input.append(memoryview(_END_OF_INPUT))
 
     def has_input(self) -> bool:
         return self.stdin is not None and bool(self._input)
