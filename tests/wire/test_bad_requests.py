@@ -36,6 +36,7 @@ def refused(answer: httpx2.Response, status: int) -> dict:
 @pytest.mark.promise("hadrian-errors-have-openais-envelope")
 @pytest.mark.parametrize("bad", ALL, ids=[bad.name for bad in ALL])
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.promise("hadrian-environment-union-is-checked")
 def test_a_wrong_body_is_refused_with_its_place_and_what_would_be_right(
     gateway: Gateway, bad: Bad, streamed: bool
 ) -> None:

@@ -82,6 +82,7 @@ def test_the_empty_list_of_files_is_a_list(gateway: Gateway, client: openai.Open
     }
 
 
+@pytest.mark.promise("container-files-post-uploads-into-mnt-data")
 def test_an_upload_boots_no_box_and_is_seen_by_the_first_command(gateway: Gateway, client: openai.OpenAI) -> None:
     container = client.containers.create(name="upload").id
 
@@ -97,6 +98,7 @@ def test_an_upload_boots_no_box_and_is_seen_by_the_first_command(gateway: Gatewa
     assert grown.bytes == len(ALL_BYTES) + len("more\n")
 
 
+@pytest.mark.promise("hadrian-upload-appears-in-a-live-container", "container-files-post-uploads-into-mnt-data")
 def test_an_upload_into_a_live_box_is_seen_and_an_equal_name_keeps_its_id(client: openai.OpenAI) -> None:
     container = container_of(run(client, "true"))
 
@@ -110,6 +112,7 @@ def test_an_upload_into_a_live_box_is_seen_and_an_equal_name_keeps_its_id(client
 
 
 @pytest.mark.promise("hadrian-delete-answers-with-the-deleted-object")
+@pytest.mark.promise("container-file-is-removed", "hadrian-deleted-file-stays-deleted")
 def test_a_deleted_file_is_gone_from_the_list_and_from_the_box(gateway: Gateway, client: openai.OpenAI) -> None:
     container = container_of(run(client, "echo a > a.txt; echo b > b.txt"))
     ids = {file.path: file.id for file in client.containers.files.list(container)}

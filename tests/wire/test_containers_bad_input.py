@@ -105,6 +105,7 @@ def containers(gateway: Gateway) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", BAD_BODIES)
+@pytest.mark.promise("unenforceable-network-policy-is-refused")
 def test_a_wrong_body_makes_no_container_and_names_its_field(gateway: Gateway, case: str) -> None:
     body, param = BAD_BODIES[case]
     before = containers(gateway)

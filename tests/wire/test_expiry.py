@@ -82,6 +82,7 @@ def expired(hasty: Gateway) -> Expired:
     "detached-process-ends-with-its-expired-container",
     "hadrian-every-box-expires",
 )
+@pytest.mark.promise("hadrian-cleanup-runs-by-itself", "reaper-acts-within-five-seconds")
 def test_nothing_is_left_of_an_idle_container_but_its_row(expired: Expired) -> None:
     for container in (expired.container, expired.unstored):
         eventually(lambda container=container: processes_of(container) == [], says="a process outlived its container")
@@ -91,6 +92,7 @@ def test_nothing_is_left_of_an_idle_container_but_its_row(expired: Expired) -> N
 
 
 @pytest.mark.promise("default-idle-ttl-is-twenty-minutes")
+@pytest.mark.promise("expires-at-after-the-end-is-the-transition")
 def test_an_expired_container_is_still_shown_and_does_not_come_back(expired: Expired) -> None:
     for container in (expired.container, expired.unstored, expired.unused):
         shape = expired.client.containers.retrieve(container).to_dict()
@@ -158,6 +160,7 @@ def test_an_expired_container_can_be_deleted_and_is_then_unknown(expired: Expire
 
 
 @pytest.mark.promise("hadrian-running-command-holds-its-container", "idle-ttl-is-counted-from-the-last-use")
+@pytest.mark.promise("reaper-acts-within-five-seconds")
 def test_a_running_command_holds_its_container_and_its_end_starts_the_clock(hasty: Gateway) -> None:
     client = hasty.client()
     long = IDLE + 5 + 1  # longer than its time, and than the gateway takes to look
@@ -198,6 +201,7 @@ def test_a_command_of_a_gateway_that_was_killed_still_holds_its_container(hasty:
     eventually(lambda: processes_of(container) == [], says="a process outlived its container")
 
 
+@pytest.mark.promise("last-active-at-moves-with-every-operation", "expires-at-is-a-forward-estimate")
 def test_every_use_moves_the_clock(gateway: Gateway, client: openai.OpenAI) -> None:
     response = run(client, "sleep 1.1; echo a > a.txt")
     container = container_of(response)

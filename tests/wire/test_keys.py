@@ -140,6 +140,7 @@ def test_a_revoked_key_opens_nothing_from_the_next_request_on(keyed: Keyed) -> N
     assert "There is no key" in keyed.cli("revoke", "key_none", fails=True)
 
 
+@pytest.mark.promise("hadrian-another-tenants-ids-are-unknown", "containers-list-shows-the-callers-own")
 def test_another_tenants_things_are_not_there(keyed: Keyed) -> None:
     ann, bob = keyed.as_(keyed.key("ann", "--tenant", "a")), keyed.as_(keyed.key("bob", "--tenant", "b"))
     response = ann.responses.create(**ASKED)  # type: ignore[call-overload]  # a plain dict

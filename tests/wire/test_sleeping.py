@@ -76,6 +76,7 @@ def test_where_no_box_comes_free_in_time_the_model_is_told(tmp_path: Path) -> No
         ("max_files_per_container = 2", "The quota of files in this container is reached: 2 of 2"),
     ],
 )
+@pytest.mark.promise("hadrian-quotas-bound-each-tenant")
 def test_a_quota_is_refused_with_its_numbers(tmp_path: Path, config: str, wanted: str) -> None:
     with running(tmp_path, config=f"[features.quotas]\n{config}\n", runtime="memory") as gateway:
         client = gateway.client()

@@ -1,14 +1,16 @@
 """Skills and uploaded files in containers: by reference and inline, at creation, by request and in later turns of a chain."""
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, running
 from tests.wire.asking import container_of, entries, printed, run
 from tests.wire.test_skills import bundle, parts, zipped
+from tests.wire.voices import Voice
 
 MARKDOWN = base64.b64encode(b"# Reads tables\nUse cut.\n").decode()
 
@@ -30,6 +32,7 @@ def make_container(client: openai.OpenAI, **fields: Any) -> str:
     return client.containers.create(name="supplied", extra_body=fields).id
 
 
+@pytest.mark.promise("skills-are-mounted-into-the-box")
 def test_a_referenced_skill_is_mounted_with_its_programs_and_cannot_be_changed(client: openai.OpenAI) -> None:
     skill = client.skills.create(files=("s.zip", zipped(bundle()), "application/zip"))
     container = make_container(client, skills=[reference(skill.id)])
@@ -44,6 +47,7 @@ def test_a_referenced_skill_is_mounted_with_its_programs_and_cannot_be_changed(c
     assert entry.stderr.count("Read-only file system") == 3
 
 
+@pytest.mark.promise("skill-reference-resolves-to-a-stored-skill", "skill-version-may-be-pinned")
 def test_a_reference_means_the_version_that_it_names_and_holds_what_it_meant(client: openai.OpenAI) -> None:
     skill = client.skills.create(files=parts(bundle(which="1")))
     client.skills.versions.create(skill.id, files=parts(bundle(which="2")))
@@ -56,6 +60,7 @@ def test_a_reference_means_the_version_that_it_names_and_holds_what_it_meant(cli
     assert shown == ["1", "2", "1", "2"]
 
 
+@pytest.mark.promise("inline-markdown-becomes-skill-md", "inline-zip-skill-is-unpacked")
 def test_inline_skills_come_as_markdown_and_as_zip(client: openai.OpenAI) -> None:
     packed = base64.b64encode(zipped(bundle())).decode()
     skills = [inline(), inline("tables", media_type="application/zip", data=packed)]
@@ -75,6 +80,7 @@ def test_inline_skills_come_as_markdown_and_as_zip(client: openai.OpenAI) -> Non
         ([inline(media_type="application/zip")], "skills[0].source.data", "invalid_skill"),
     ],
 )
+@pytest.mark.promise("other-inline-skill-types-are-refused")
 def test_a_skill_that_cannot_be_had_is_refused_before_anything_is_created(
     client: openai.OpenAI, skills: list[Any], param: str, code: str
 ) -> None:
@@ -87,13 +93,16 @@ def test_a_skill_that_cannot_be_had_is_refused_before_anything_is_created(
     assert [container.id for container in client.containers.list()] == before
 
 
+@pytest.mark.promise("unknown-skill-version-is-refused")
 def test_a_version_that_there_never_was_is_refused(client: openai.OpenAI) -> None:
     skill = client.skills.create(files=parts(bundle()))
-    with pytest.raises(openai.BadRequestError) as refused:
-        make_container(client, skills=[reference(skill.id, "newest")])
-    assert refused.value.code == "unsupported_skill_version"
+    for version in ("newest", "2", "0"):
+        with pytest.raises(openai.BadRequestError) as refused:
+            make_container(client, skills=[reference(skill.id, version)])
+        assert refused.value.code == "unsupported_skill_version"
 
 
+@pytest.mark.promise("hadrian-file-ids-are-the-ones-shown")
 def test_uploaded_files_are_there_before_the_first_command_under_safe_names(client: openai.OpenAI) -> None:
     first = client.files.create(file=("../data.csv", b"a,b\n"), purpose="user_data")
     second = client.files.create(file=("data.csv", b"c,d\n"), purpose="user_data")
@@ -106,6 +115,7 @@ def test_uploaded_files_are_there_before_the_first_command_under_safe_names(clie
     ]
 
 
+@pytest.mark.promise("skills-are-mounted-into-the-box")
 def test_a_chain_gets_new_files_and_skills_once_while_its_box_lives(client: openai.OpenAI) -> None:
     file = client.files.create(file=("data.csv", b"1"), purpose="user_data")
     first = run(client, "echo changed > data.csv; echo $$ > /tmp/here", tools=auto(file_ids=[file.id]))
@@ -120,6 +130,7 @@ def test_a_chain_gets_new_files_and_skills_once_while_its_box_lives(client: open
     assert printed(again) == "changed\n2data.csv\nother.csv\nextract-csv\n"
 
 
+@pytest.mark.promise("environment-of-a-chained-turn-narrows-the-chains-container", "expires-after-of-the-tool-is-taken")
 def test_a_later_turn_may_change_what_can_change_and_is_refused_the_rest(client: openai.OpenAI) -> None:
     first = run(client, "true", tools=auto(memory_limit="1g"))
     later = {"previous_response_id": first.id}
@@ -149,6 +160,7 @@ def test_a_file_that_there_is_not_is_refused_before_anything_is_created(client: 
     assert [container.id for container in client.containers.list()] == before
 
 
+@pytest.mark.promise("containers-post-takes-skills", "skill-reference-resolves-to-a-stored-skill")
 def test_the_seeds_container_example_is_accepted(gateway: Gateway, client: openai.OpenAI) -> None:
     skill = client.skills.create(files=parts(bundle()))
     example = {
@@ -169,3 +181,65 @@ def test_the_seeds_container_example_is_accepted(gateway: Gateway, client: opena
         answer = http.post("/v1/containers", json=example)
     assert answer.status_code == 200
     assert printed(run(client, "ls /skills", container=answer.json()["id"])) == "extract-csv\ntables\n"
+
+
+@pytest.mark.promise("skills-are-mounted-into-the-box", "hadrian-model-is-told-the-staged-names")
+def test_every_model_is_told_of_its_skills_and_files_in_this_turn_and_the_next(
+    speaking_gateway: Gateway, voice: Voice
+) -> None:
+    client = speaking_gateway.client()
+    files = [client.files.create(file=("a b.csv", b"1"), purpose="user_data").id for _ in range(2)]
+    voice.play("Seen.", "Seen again.")
+
+    first = client.responses.create(model=voice.model, input="go", tools=auto(file_ids=files, skills=[inline()]))
+    client.responses.create(model=voice.model, input="on", tools=auto(), previous_response_id=first.id)
+
+    for told in voice.told:
+        heard = told.instructions if voice.kind.has_native_shell else told.tools["shell"]["description"]
+        assert "/mnt/data/a b.csv, /mnt/data/a b-2.csv" in heard
+        assert "extract-csv (/skills/extract-csv): Inline ephemeral skill" in heard
+
+
+@pytest.mark.promise("hadrian-stored-limits-hold-at-a-later-boot", "containers-post-takes-a-memory-limit")
+def test_what_was_stored_at_the_creation_holds_at_every_later_boot(home_directory: Path) -> None:
+    config = "[features.containers]\nmax_live_boxes = 1\n"
+    hog = "python3 -c 'x = bytearray(700 << 20); print(len(x) >> 20)'"
+    with running(home_directory, config=config) as gateway:
+        client = gateway.client()
+        large = client.containers.create(name="large", memory_limit="1g").id
+        small = client.containers.create(name="small").id
+        for _ in range(2):
+            assert printed(run(client, hog, container=large)) == "700\n"
+            assert "memory limit of 512 MiB" in entries(run(client, hog, container=small))[0].stderr
+
+
+@pytest.mark.promise(
+    "memory-limit-of-the-tool-is-taken", "memory-default-and-cap-hold", "request-narrows-the-operators-limits"
+)
+def test_a_request_gets_what_the_operator_grants_and_no_more(home_directory: Path) -> None:
+    limits = "[features.server_tools.shell_limits]\ndefault_mem_limit_mb = 128\nmax_mem_limit_mb = 1024\n"
+    hog = "python3 -c 'x = bytearray({} << 20); print(\"fits\")'"
+    with running(home_directory, config=limits) as gateway:
+        client = gateway.client()
+        assert "memory limit of 128 MiB" in entries(run(client, hog.format(300)))[0].stderr
+        assert printed(run(client, hog.format(300), tools=auto(memory_limit="512m"))) == "fits\n"
+        with pytest.raises(openai.BadRequestError) as refused:
+            run(client, "true", tools=auto(memory_limit="4g"))
+        assert refused.value.param == "tools[0].environment.memory_limit"
+        assert "4g of memory was asked for; this gateway allows 1024m at most" in refused.value.message
+
+
+@pytest.mark.promise("containers-post-takes-an-expiry")
+def test_a_container_takes_an_expiry_of_its_own(client: openai.OpenAI) -> None:
+    container = client.containers.create(name="long", expires_after={"anchor": "last_active_at", "minutes": 60})
+    shape = container.to_dict()
+    assert (shape["idle_ttl_secs"], shape["expires_at"]) == (3600, container.created_at + 3600)
+
+
+@pytest.mark.promise("hadrian-containers-switch-does-what-it-says")
+def test_a_switch_for_containers_that_is_not_built_is_refused_as_unknown(home_directory: Path) -> None:
+    with (
+        pytest.raises(AssertionError, match=r"features\.containers\.enabled"),
+        running(home_directory, config="[features.containers]\nenabled = false\n"),
+    ):
+        pass

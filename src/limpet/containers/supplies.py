@@ -103,7 +103,9 @@ class Supplies:
                 try:
                     record = await self._skills.version(tenant, skill_id, version)
                 except NotFound as error:
-                    raise RequestInvalid(error.message, param=f"{param}.skill_id", code=error.code) from error
+                    is_version = error.code == "skill_version_not_found"
+                    field, code = ("version", "unsupported_skill_version") if is_version else ("skill_id", error.code)
+                    raise RequestInvalid(error.message, param=f"{param}.{field}", code=code) from error
                 data = await self._skills.zipped(record)
                 bundle = await to_thread.run_sync(lambda: from_zip(data, param=param))
                 return Skill(name=record.name, description=record.description, bundle=bundle)
