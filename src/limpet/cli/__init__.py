@@ -235,3 +235,69 @@ def keys_revoke_command(
     from limpet.cli.keys import revoke
 
     revoke(id, config)
+
+
+containers_app = typer.Typer(
+    help="Containers and their files: of a gateway, or of this machine's home where none answers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(containers_app, name="containers")
+
+AnyUrl = Annotated[
+    str | None, typer.Option(envvar="LIMPET_URL", help="The gateway; LIMPET_API_KEY is its key, where it asks for one.")
+]
+HomeConfig = Annotated[Path | None, typer.Option(help="Look into the home of these settings instead.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON array instead of a table.")]
+
+
+@containers_app.command("ls")
+def containers_ls_command(
+    tenant: Annotated[
+        str | None, typer.Option(help="Only this tenant's; looks into the home, where all tenants are.")
+    ] = None,
+    status: Annotated[str | None, typer.Option(help="running or expired.")] = None,
+    as_json: AsJson = False,
+    url: AnyUrl = None,
+    config: HomeConfig = None,
+) -> None:
+    """List containers, newest first."""
+    from limpet.cli.containers import Where, listed
+
+    listed(Where(url=url, config=config, tenant=tenant), status=status, as_json=as_json)
+
+
+@containers_app.command("rm")
+def containers_rm_command(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="As `limpet containers ls` shows them.")],
+    url: AnyUrl = None,
+    config: HomeConfig = None,
+) -> None:
+    """Remove containers with everything in them, also while their commands run."""
+    from limpet.cli.containers import Where, removed
+
+    raise typer.Exit(removed(ids, Where(url=url, config=config)))
+
+
+@containers_app.command("files")
+def containers_files_command(
+    id: Annotated[str, typer.Argument(metavar="ID", help="As `limpet containers ls` shows it.")],
+    get: Annotated[str | None, typer.Option(metavar="FILE", help="Download this one: its id or its path.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to; - is standard output. By default its name, here.")
+    ] = None,
+    as_json: AsJson = False,
+    url: AnyUrl = None,
+    config: HomeConfig = None,
+) -> None:
+    """List the files of a container, newest first, or download one."""
+    from limpet.cli.containers import Where, fetched, files_listed
+
+    where = Where(url=url, config=config)
+    if get is not None:
+        fetched(id, get, output, where)
+    elif output is not None:
+        raise ConfigInvalid("limpet containers files", "--output", "it belongs to --get FILE")
+    else:
+        files_listed(id, where, as_json=as_json)

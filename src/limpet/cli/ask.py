@@ -1,8 +1,6 @@
 """`limpet ask`: one streamed request through the gateway's HTTP API. A client like any other: knows only the wire."""
 
-import ipaddress
 import json
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,6 +8,7 @@ from typing import Any
 
 import httpx2
 
+from limpet.cli.client import is_loopback, key_headers, refusal
 from limpet.cli.terminal import Screen
 from limpet.core import events as ev
 from limpet.core.errors import LimpetError
@@ -85,37 +84,15 @@ def start_box(container: str, *, url: str) -> None:
 
 def _events(body: Json, url: str) -> Iterator[Json]:
     with (
-        httpx2.Client(timeout=TIMEOUT, trust_env=not _is_loopback(url), headers=_key()) as client,
+        httpx2.Client(timeout=TIMEOUT, trust_env=not is_loopback(url), headers=key_headers()) as client,
         client.stream("POST", f"{url}/v1/responses", json=body) as response,
     ):
         if response.status_code != httpx2.codes.OK:
             response.read()
-            raise AskFailed(_refusal(response))
+            raise AskFailed(refusal(response))
         for line in response.iter_lines():
             if line.startswith("data:") and line != "data: [DONE]":
                 yield json.loads(line.removeprefix("data:"))
-
-
-def _key() -> dict[str, str]:
-    """The caller's key, where the gateway asks for one."""
-    key = os.environ.get("LIMPET_API_KEY")
-    return {"authorization": f"Bearer {key}"} if key else {}
-
-
-def _refusal(response: httpx2.Response) -> str:
-    try:
-        return str(response.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"{response.url} answered with status {response.status_code}, and not as a gateway of limpet does."
-
-
-def _is_loopback(url: str) -> bool:
-    """A gateway on this machine is never asked through a proxy."""
-    host = httpx2.URL(url).host
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(slots=True)

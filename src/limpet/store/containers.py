@@ -103,6 +103,11 @@ class Containers:
         """All that are running, of every tenant, oldest first."""
         return await self._all(containers.c.status == "running")
 
+    async def everyones(self, tenant: str | None = None) -> list[ContainerRecord]:
+        """All that are not deleted, of every tenant or of one, newest first: for the operator."""
+        mine = () if tenant is None else (containers.c.tenant == tenant,)
+        return (await self._all(containers.c.status != "deleted", *mine))[::-1]
+
     async def ended(self, ids: Collection[str]) -> set[str]:
         """Those of these ids, of every tenant, whose container is not running any more."""
         wanted, ended = list(ids), set[str]()

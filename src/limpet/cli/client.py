@@ -1,0 +1,29 @@
+"""How commands speak to a gateway: its key, its refusals, and no proxy on the way to this machine itself."""
+
+import ipaddress
+import os
+
+import httpx2
+
+
+def key_headers() -> dict[str, str]:
+    """The caller's key, where the gateway asks for one."""
+    key = os.environ.get("LIMPET_API_KEY")
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def refusal(response: httpx2.Response) -> str:
+    """Why it was refused, in the gateway's words. The response has been read."""
+    try:
+        return str(response.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{response.url} answered with status {response.status_code}, and not as a gateway of limpet does."
+
+
+def is_loopback(url: str) -> bool:
+    """A gateway on this machine is never asked through a proxy."""
+    host = httpx2.URL(url).host
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,101 @@
+"""Containers as a gateway's clients have them. Knows only the wire."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from limpet.cli.client import is_loopback, key_headers, refusal
+from limpet.core.errors import LimpetError
+
+TIMEOUT = httpx2.Timeout(10.0, read=60.0)
+PAGE = 100
+Json = dict[str, Any]
+
+
+class GatewayFailed(LimpetError):
+    """The gateway could not be asked, or refused."""
+
+
+class GatewayPlace:
+    """The containers of the tenant whose key LIMPET_API_KEY is, or of all who need none."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+
+    def answers(self) -> bool:
+        """Whether there is a gateway."""
+        try:
+            with self._client() as client:
+                return client.get("/livez").status_code == httpx2.codes.OK
+        except (httpx2.HTTPError, httpx2.InvalidURL):
+            return False
+
+    def containers(self) -> list[Json]:
+        """All of them, newest first. GatewayFailed."""
+        return self._all("/v1/containers")
+
+    def remove(self, container_id: str) -> None:
+        """With its box and its files. GatewayFailed, also where there is none."""
+        self._ask("DELETE", f"/v1/containers/{_segment(container_id)}")
+
+    def files(self, container_id: str) -> list[Json]:
+        """All of a container's files, newest first. GatewayFailed."""
+        return self._all(f"/v1/containers/{_segment(container_id)}/files")
+
+    def fetch(self, container_id: str, file_id: str, write: Callable[[bytes], object]) -> None:
+        """Hand on a file's bytes, in pieces. GatewayFailed."""
+        path = f"/v1/containers/{_segment(container_id)}/files/{_segment(file_id)}/content"
+        try:
+            with self._client() as client, client.stream("GET", path) as response:
+                if response.status_code != httpx2.codes.OK:
+                    response.read()
+                    raise GatewayFailed(refusal(response))
+                for piece in response.iter_raw():
+                    write(piece)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise self._failed(error) from error
+
+    def _all(self, path: str) -> list[Json]:
+        found: list[Json] = []
+        after: dict[str, str] = {}
+        while True:
+            page = self._ask("GET", path, params={"limit": PAGE, **after})
+            found += page["data"]
+            if not page["has_more"]:
+                return found
+            after = {"after": page["last_id"]}
+
+    def _ask(self, method: str, path: str, *, params: dict[str, str | int] | None = None) -> Json:
+        try:
+            with self._client() as client:
+                response = client.request(method, path, params=params)
+                if response.status_code != httpx2.codes.OK:
+                    raise GatewayFailed(self._refusal(response))
+                answer: Json = response.json()
+                return answer
+        except (httpx2.HTTPError, httpx2.InvalidURL, json.JSONDecodeError) as error:
+            raise self._failed(error) from error
+
+    def _client(self) -> httpx2.Client:
+        return httpx2.Client(
+            base_url=self._url, timeout=TIMEOUT, trust_env=not is_loopback(self._url), headers=key_headers()
+        )
+
+    def _refusal(self, response: httpx2.Response) -> str:
+        said = refusal(response)
+        return f"{said} Send it in LIMPET_API_KEY." if response.status_code == httpx2.codes.UNAUTHORIZED else said
+
+    def _failed(self, error: Exception) -> GatewayFailed:
+        if isinstance(error, httpx2.ConnectError):
+            return GatewayFailed(
+                f"No gateway answers at {self._url}. Start it with `limpet serve`, or name its settings with --config."
+            )
+        return GatewayFailed(f"The answer of {self._url} broke off: {str(error) or type(error).__name__}. Ask again.")
+
+
+def _segment(id: str) -> str:
+    """An id as one part of a path, whatever somebody typed for it."""
+    return quote(id, safe="")
