@@ -93,6 +93,23 @@ Lifetime = WhileOwned | TimeToLive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Walls:
+    """What shall not be possible in a sandbox, whatever a command says. A runtime builds in as much of it as it can; its offers
+    (`WALL_…`) say what of it then holds against every command. Nothing here is given to a sandbox that it would not have anyway.
+
+    `programs`: only programs of these names, with what they load, can be run beside the shell and its builtins (None: all).
+    `hidden`: programs of these names can be neither run nor read. Names are those that the search path finds, or absolute paths.
+    `is_read_only`: no file can be changed, made or removed. `paths`: beside the sandbox's own directories and what programs
+    need of the system, only what lies in these directories is there (None: all).
+    """
+
+    programs: frozenset[str] | None = None
+    hidden: frozenset[str] = frozenset()
+    is_read_only: bool = False
+    paths: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
     """What to create.
 
@@ -102,7 +119,7 @@ class SandboxSpec:
     runtime use a temporary one that goes with the sandbox. `user_id` is the host uid that owns the directory and runs the
     commands (only where the creator is root; None: the runtime's choice). `image` is a root file system directory (None:
     the host's programs). `env` is added to the sandbox's own few variables; the host's environment never reaches a command.
-    `read_only` maps paths in the sandbox to host directories that appear there unchangeably.
+    `read_only` maps paths in the sandbox to host directories that appear there unchangeably. `walls` are built into it.
     """
 
     name: str
@@ -113,6 +130,7 @@ class SandboxSpec:
     limits: Limits = field(default_factory=Limits)
     env: Mapping[str, str] = field(default_factory=dict)
     read_only: Mapping[str, Path] = field(default_factory=dict)
+    walls: Walls = field(default_factory=Walls)
     needs: frozenset[Offer] = frozenset()
 
 

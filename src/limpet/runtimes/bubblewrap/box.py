@@ -18,7 +18,7 @@ import anyio
 
 from limpet.core.errors import BootFailed
 from limpet.core.ports import SandboxSpec, TimeToLive
-from limpet.runtimes.bubblewrap import limits, seccomp
+from limpet.runtimes.bubblewrap import limits, seccomp, walls
 from limpet.runtimes.bubblewrap.ending import started_at
 from limpet.runtimes.bubblewrap.layout import DATA, ENVIRONMENT, HOST_NAME, USER, Layout
 from limpet.runtimes.bubblewrap.limits import Groups
@@ -105,11 +105,16 @@ async def _launch(plan: Plan, started: Started, kept: ExitStack) -> int:
         ends = _ends(plan, started, handed)
         source = _memory("agent", payload(_config(plan, started.agent.boot_id), ends))
         handed.callback(os.close, source)
-        rules = _memory("seccomp", seccomp.program())
+        built = plan.layout.walls
+        rules = _memory("seccomp", seccomp.program(denies_memory_files=built.denies_memory_files))
         handed.callback(os.close, rules)
         words = [*_launcher(plan), "bwrap", *_ISOLATED, "--seccomp", str(rules), "--json-status-fd", str(report)]
-        words += [*_environment(), *plan.layout.mounts, "--chdir", DATA, "--", *plan.layout.python, *starter(source)]
-        inside = [end for end in ends.values() if end is not None]
+        python, inside = plan.layout.python, [end for end in ends.values() if end is not None]
+        if built.python is not None:
+            inside.append(os.open(built.python, os.O_RDONLY | os.O_CLOEXEC))
+            handed.callback(os.close, inside[-1])
+            python = (f"/proc/self/fd/{inside[-1]}",)
+        words += [*_environment(), *plan.layout.mounts, "--chdir", DATA, "--", *python, *starter(source)]
         result = await anyio.run_process(
             words,
             check=False,
@@ -163,6 +168,9 @@ def _launcher(plan: Plan) -> list[str]:
     if carried := plan.layout.carried:
         words += ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c", _CARRYING, "sh"]
         words += [*(str(path) for pair in carried for path in pair), "--"]
+    if empty := plan.layout.walls.without_programs:
+        words += [*walls.namespace(plan.user_id is not None), "/bin/sh", "-c", walls.WITHOUT_PROGRAMS, "sh"]
+        words += [*(str(path) for pair in empty for path in pair), "--"]
     if plan.user_id is not None:
         user = str(plan.user_id)
         words += ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--"]
@@ -182,6 +190,7 @@ def _config(plan: Plan, boot_id: str) -> dict[str, object]:
             "processes": bounds.processes,
             "file_size": bounds.file_size,
         },
+        "walls": plan.layout.walls.inside,
     }
 
 

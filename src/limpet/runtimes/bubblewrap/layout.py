@@ -11,13 +11,13 @@ from pathlib import Path
 from limpet.core.errors import BootFailed
 from limpet.core.ports import SandboxSpec
 from limpet.runtimes.bubblewrap.settings import Place
+from limpet.runtimes.bubblewrap.walls import AGENTS_PROGRAMS, Built, build
 
 USER = 1000  # inside
 HOST_NAME = "box"
 HOME = "/home/agent"
 DATA = "/mnt/data"
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
-_HOST_PROGRAMS = "/run/limpet/host"
 _IMAGE_SETTINGS = "/run/limpet/etc"
 _BUNDLES = (CERTIFICATES, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 # What programs in the host's /usr expect to find and what says nothing about the host's people.
@@ -55,13 +55,14 @@ class Layout:
     """A box's directories, made; `files` are its lasting roots by their path inside, `python` starts the agent.
 
     `carried` are directories that the box's user cannot walk to: each must be bound to the second path, which he can reach, in
-    a mount namespace of bubblewrap's own.
+    a mount namespace of bubblewrap's own. `walls` say what else is different where the box has some.
     """
 
     files: Mapping[str, Path]
     mounts: tuple[str, ...]
     python: tuple[str, ...]
     carried: tuple[tuple[Path, Path], ...]
+    walls: Built
 
 
 def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | None) -> Layout:
@@ -102,7 +103,15 @@ def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | 
                 source.mkdir()
                 carried.append((directory, source))
             mounts += [option, str(source), inside]
-    return Layout(files=files, mounts=(*mounts, "--remount-ro", "/"), python=python, carried=tuple(carried))
+    walls = build(
+        spec.walls,
+        (*mounts, "--remount-ro", "/"),
+        place=place,
+        image=image,
+        search=tuple({**ENVIRONMENT, **spec.env}["PATH"].split(":")),
+        carried=tuple(source for _, source in carried),
+    )
+    return Layout(files=files, mounts=walls.mounts, python=python, carried=tuple(carried), walls=walls)
 
 
 def _write_settings(settings: Path, image: Path | None) -> None:
@@ -190,10 +199,10 @@ def _python(image: Path | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     loaders = sorted(Path("/usr/lib64").glob("ld-linux*")) + sorted(Path("/usr/lib").glob("ld-linux*"))
     if not real.exists() or not loaders:
         raise BootFailed(f"neither {image} nor this host has a /usr/bin/python3. apt-get install python3")
-    libraries = f"{_HOST_PROGRAMS}/lib/{sys.implementation._multiarch}:{_HOST_PROGRAMS}/lib64:{_HOST_PROGRAMS}/lib"
-    loader = f"{_HOST_PROGRAMS}/{loaders[0].resolve().relative_to('/usr')}"
-    start = (loader, "--library-path", libraries, f"{_HOST_PROGRAMS}/bin/{real.name}")
-    return start, ("--ro-bind", "/usr", _HOST_PROGRAMS)
+    libraries = f"{AGENTS_PROGRAMS}/lib/{sys.implementation._multiarch}:{AGENTS_PROGRAMS}/lib64:{AGENTS_PROGRAMS}/lib"
+    loader = f"{AGENTS_PROGRAMS}/{loaders[0].resolve().relative_to('/usr')}"
+    start = (loader, "--library-path", libraries, f"{AGENTS_PROGRAMS}/bin/{real.name}")
+    return start, ("--ro-bind", "/usr", AGENTS_PROGRAMS)
 
 
 def _is_program(image: Path, path: str) -> bool:

@@ -11,6 +11,7 @@ _FILES = (
     "wire",
     "spool",
     "tree",
+    "walls",
     "launch",
     "stepping",
     "waiting",

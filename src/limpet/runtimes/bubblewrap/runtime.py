@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, RuntimeUnavailable, SandboxClosed, SandboxGone
 from limpet.core.ports import Held, Offer, Probe, SandboxRef, SandboxSpec, WhileOwned
-from limpet.runtimes.bubblewrap import box, ending, limits, probe
+from limpet.runtimes.bubblewrap import box, ending, limits, probe, walls
 from limpet.runtimes.bubblewrap.client import Client, connect
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.layout import lay_out
@@ -60,6 +60,7 @@ class BubblewrapRuntime:
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
         self._groups: Groups | None = None
+        self._walls: frozenset[Offer] = frozenset()
         self._looking = anyio.CapacityLimiter(_LOOKS_AT_ONCE)
         self._living: set[BubblewrapSandbox] = set()
         self._locks: dict[str, anyio.Lock] = {}  # by a box's short name: it is booted or cleared, one at a time
@@ -70,8 +71,8 @@ class BubblewrapRuntime:
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """LIMITS only where cgroups can be made; known once it is open."""
-        return _OFFERS | {Offer.LIMITS} if self._groups else _OFFERS
+        """LIMITS only where cgroups can be made, walls as the kernel lets them be built; known once it is open."""
+        return _OFFERS | self._walls | ({Offer.LIMITS} if self._groups else frozenset())
 
     @property
     def held(self) -> Held:
@@ -80,6 +81,7 @@ class BubblewrapRuntime:
     async def __aenter__(self) -> Self:
         await to_thread.run_sync(_prepare, self._settings.home)
         self._groups = await to_thread.run_sync(find_groups)
+        self._walls = await to_thread.run_sync(walls.offers, os.geteuid() == 0)
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
         return self
 

@@ -83,13 +83,17 @@ _PASTE_INTO_TERMINAL = 0x541C
 
 
 @cache
-def program() -> bytes:
-    """The filter, as bubblewrap reads it from a descriptor. RuntimeUnavailable without the system's libseccomp."""
+def program(*, denies_memory_files: bool = False) -> bytes:
+    """The filter, as bubblewrap reads it from a descriptor. RuntimeUnavailable without the system's libseccomp.
+
+    `denies_memory_files`: a file in memory has no place, so no mount says that nothing in it may be executed.
+    """
     if pyseccomp is None:
         raise RuntimeUnavailable(NAME, "the library libseccomp.so.2 is missing.", "apt-get install libseccomp2")
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     rules.set_attr(pyseccomp.Attr.ACT_BADARCH, pyseccomp.KILL_PROCESS)
-    for name in " ".join(_REFUSED).split():
+    names = " ".join(_REFUSED).split() + (["memfd_create"] if denies_memory_files else [])
+    for name in names:
         number = pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name)
         if number < 0:
             number = _NUMBERS.get(name, -1)

@@ -13,7 +13,7 @@ import select
 import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
-from limpet.runtimes.bubblewrap.inside import launch, tree, wire
+from limpet.runtimes.bubblewrap.inside import launch, tree, walls, wire
 from limpet.runtimes.bubblewrap.inside.bounds import Bounds
 from limpet.runtimes.bubblewrap.inside.connection import Connection
 from limpet.runtimes.bubblewrap.inside.process import Process
@@ -238,6 +238,9 @@ def main(
                 continue  # the one that listed the directory
     for descriptor in kept:
         os.set_inheritable(descriptor, False)
+    asked: dict[str, list[str]] | None = config["walls"]  # type: ignore[assignment]  # written by the same version on the host
+    if asked is not None:
+        walls.raise_up(asked["closed"], processes_are_closed=bool(asked["processes"]))
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     sizes: dict[str, int] = config["sizes"]  # type: ignore[assignment]  # written by the same version on the host

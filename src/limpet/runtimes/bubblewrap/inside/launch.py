@@ -8,6 +8,7 @@ import os
 import resource
 import struct
 
+from limpet.runtimes.bubblewrap.inside import walls
 from limpet.runtimes.bubblewrap.inside.tree import adopt_orphans, show_self
 
 _TAKE_TERMINAL = 0x540E
@@ -141,6 +142,7 @@ def _become(
             fcntl.ioctl(streams[0], _TAKE_TERMINAL, 0)
         for target, descriptor in enumerate(streams):
             os.dup2(descriptor, target)
+        walls.stand_behind()
         if last is not None:
             _starve_first(last)
         os.umask(0o022)

@@ -17,7 +17,7 @@ import select
 import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
-from limpet.runtimes.bubblewrap.inside import launch, tree
+from limpet.runtimes.bubblewrap.inside import launch, tree, walls
 from limpet.runtimes.bubblewrap.inside.stepping import Step
 
 SHELL = "/bin/bash"
@@ -244,7 +244,8 @@ class Stock:
         if self._tries == 0 or self._shell is not None or self._proof is not None:
             return
         try:
-            step = self._step if is_alone else None
+            # The step makes no difference between commands and itself, so it stands behind no wall.
+            step = self._step if is_alone and not walls.are_up() else None
             self._shell = WaitingShell(self._env, self._limits, self._cwd, self._release, step)
         except OSError:
             return  # no room now; the next command takes a fresh one
