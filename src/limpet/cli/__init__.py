@@ -6,9 +6,11 @@ What a command does is in the file of its name, loaded when it is called: `limpe
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -147,6 +149,59 @@ def shell_command(
     from limpet.cli.join import Joining, join
 
     raise typer.Exit(join(Joining(container=container, number=number, config=config, url=url)))
+
+
+@app.command("mcp")
+def mcp_command(
+    runtime: Annotated[str, typer.Option(help="bubblewrap, local or memory.")] = "bubblewrap",
+    name: Annotated[str, typer.Option(help="Of the workspace: tools are called workspace__NAME__run …")] = "box",
+    directory: Annotated[Path | None, typer.Option(help="Keep the files here, else they go with the box.")] = None,
+    config: Annotated[Path | None, typer.Option(help="All rules: TOML with the table tools.modules.shell.")] = None,
+    allow: Annotated[list[str] | None, typer.Option(metavar="CMD", help="Only these commands may run.")] = None,
+    block: Annotated[list[str] | None, typer.Option(metavar="CMD", help="These commands may not run.")] = None,
+    readonly: Annotated[bool, typer.Option("--readonly", help="Commands may only read.")] = False,
+    allowed_path: Annotated[
+        list[str] | None, typer.Option(metavar="DIR", help="Commands may name paths in the box's own places and here.")
+    ] = None,
+    confirm_destructive: Annotated[
+        bool, typer.Option("--confirm-destructive", help="Ask the client's user before what destroys.")
+    ] = False,
+    max_duration: Annotated[float | None, typer.Option(min=0.001, help="Seconds a command may take.")] = None,
+    enforce: Annotated[
+        Literal["guard", "wall"], typer.Option(help="wall refuses to start where the box cannot hold a rule.")
+    ] = "guard",
+    shell_cmd: Annotated[bool, typer.Option("--shell-cmd", help="Also offer shell_cmd, without a shell.")] = False,
+    http: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve HTTP there instead of standard input and output.")
+    ] = None,
+    sessions: Annotated[int, typer.Option(min=1, help="Over HTTP: sessions at once, each with a box.")] = 16,
+    idle: Annotated[float, typer.Option(min=0.001, help="Over HTTP: seconds until an unused session ends.")] = 1200.0,
+    unsafe_local: UnsafeLocal = False,
+) -> None:
+    """Serve a workspace's tools to MCP clients: each session has a box of its own."""
+    with _extra("mcp", "starlette", "uvicorn"):
+        from limpet.cli.mcp import Options, mcp
+
+    options = Options(
+        runtime=runtime, name=name, directory=directory, config=config, allow=tuple(allow or ()), block=tuple(block or ()),
+        allowed_paths=tuple(allowed_path or ()), readonly=readonly, confirm_destructive=confirm_destructive,
+        max_duration=max_duration, enforce=enforce, shell_cmd=shell_cmd, unsafe_local=unsafe_local, http=http,
+        sessions=sessions, idle=idle,
+    )  # fmt: skip
+    mcp(options)
+
+
+@contextmanager
+def _extra(name: str, *packages: str) -> Iterator[None]:
+    """ConfigInvalid that says what to install, where one of the packages of this extra is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in (name, *packages):
+            raise
+        raise ConfigInvalid(
+            f"limpet {name}", "install", f"a part of it is missing; install limpet[{name}]."
+        ) from missing
 
 
 @app.command("check")

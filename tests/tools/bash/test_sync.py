@@ -8,6 +8,7 @@ import pytest
 
 from limpet.runtimes.memory import MemoryRuntime
 from limpet.tools.bash import BashConfig, BashTool
+from limpet.tools.events import ToolEvent
 from limpet.tools.tool import Tool
 from limpet.workspace.opening import open_in
 from limpet.workspace.workspace import Workspace
@@ -223,3 +224,18 @@ async def test_its_name_is_bash_and_its_description_says_how_it_is_used(bash: Se
     assert tool.name == "Bash"
     for word in ("run_in_background=true", "task_id", "working directory"):
         assert word in bash.tool.description
+
+
+async def test_output_is_told_live_without_what_the_shell_says_of_itself(real_box: Workspace) -> None:
+    told: list[tuple[str, str]] = []
+
+    async def hear(event: ToolEvent) -> None:
+        told.append((event.type, event.data["text"]))
+
+    result = await BashTool(real_box, on_event=hear).call(
+        {"command": "cd /tmp; echo out; printf '\\036limpet' >&2; printf mid >&2"}
+    )
+
+    heard = {kind: "".join(text for each, text in told if each == kind) for kind, _ in told}
+    assert heard == {"workspace_stdout": "out\n", "workspace_stderr": "\x1elimpetmid"}
+    assert (result["stderr"], result["next_cwd"]) == ("\x1elimpetmid", "/tmp")

@@ -138,3 +138,26 @@ class Marks:
         """What was held back, at the end."""
         held, self._held = self._held, ""
         return held
+
+
+class Unmarked:
+    """The text of a stream that tells something at its end, without that, piece by piece; what may be its start is held back."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._held = ""
+        self._is_over = False
+
+    def feed(self, text: str) -> str:
+        if self._is_over:
+            return ""
+        text = self._held + text
+        at = text.find(self._mark)
+        if at >= 0:
+            self._is_over = True
+            return text[:at]
+        at = text.rfind(self._mark[0])
+        if at < 0 or not self._mark.startswith(text[at:]):
+            at = len(text)
+        self._held = text[at:]
+        return text[:at]

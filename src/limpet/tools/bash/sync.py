@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from limpet.core.command import Stream
 from limpet.core.errors import WorkingDirectoryMissing
 from limpet.guard.environment import NON_INTERACTIVE
 from limpet.tools.bash.config import BashConfig
@@ -9,7 +10,8 @@ from limpet.tools.bash.output import without_mark
 from limpet.tools.bash.place import Place
 from limpet.tools.bash.results import Speaker
 from limpet.tools.bash.schema import Request
-from limpet.tools.bash.shells import Marked, asking
+from limpet.tools.bash.shells import Marked, Unmarked, asking
+from limpet.tools.events import STDERR, STDOUT, Build, Live, OnEvent, ToolEvent
 from limpet.tools.tool import JsonObject
 from limpet.workspace.audit import Call
 from limpet.workspace.result import RunResult
@@ -19,8 +21,17 @@ from limpet.workspace.workspace import Workspace
 class Sync:
     """Runs the commands of one session."""
 
-    def __init__(self, workspace: Workspace, *, config: BashConfig, place: Place, speaker: Speaker) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        config: BashConfig,
+        place: Place,
+        speaker: Speaker,
+        on_event: OnEvent | None = None,
+    ) -> None:
         self._workspace = workspace
+        self._on_event = on_event
         self._config = config
         self._place = place
         self._speaker = speaker
@@ -47,17 +58,47 @@ class Sync:
 
     async def _once(self, request: Request, asked: Marked, where: str, call_id: str | None) -> RunResult:
         call = Call(action="run", description=request.description, call_id=call_id, judged=request.command)
-        return await self._workspace.run(
+        live = Live(_without(asked.mark, self._on_event), self._events(call_id))
+        result = await self._workspace.run(
             asked.what,
             cwd=None if where == self._workspace.directory else where,  # its own is not looked up again
             env=self.environment,
             stdin=request.input if request.talks else None,
             timeout=request.timeout or self._config.timeout_default,
+            on_stdout=live.callback("stdout"),
+            on_stderr=live.callback("stderr"),
             call=call,
         )
+        await live.end()
+        return result
+
+    def _events(self, call_id: str | None) -> Build:
+        types: dict[Stream, str] = {"stdout": STDOUT, "stderr": STDERR}
+
+        def build(stream: Stream, text: str, sequence: int) -> ToolEvent:
+            told = {"workspace": self._workspace.name, "callId": call_id, "sequence": sequence, "text": text}
+            return ToolEvent(type=types[stream], data={**told, "time": self._workspace.clock.now() // 1000})
+
+        return build
 
     def _shortened(self, request: Request) -> str | None:
         longest = self._workspace.max_duration
         if longest is None or request.timeout is None or request.timeout <= longest:
             return None
         return f"timeout {request.timeout:g} is more than this workspace allows; {longest:g} seconds were used."
+
+
+def _without(mark: str | None, on_event: OnEvent | None) -> OnEvent | None:
+    """The listener, spared what a shell tells of itself at the end of standard error."""
+    if mark is None or on_event is None:
+        return on_event
+    unmarked = Unmarked(mark)
+
+    async def listen(event: ToolEvent) -> None:
+        if event.type == STDERR:
+            text = unmarked.feed(event.data["text"])
+            event = ToolEvent(type=event.type, data={**event.data, "text": text})
+        if event.data["text"]:
+            await on_event(event)
+
+    return listen

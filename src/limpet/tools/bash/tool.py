@@ -21,6 +21,7 @@ from limpet.tools.bash.schema import EXAMPLE, NAME, Request, described, paramete
 from limpet.tools.bash.streaming import Matcher, PatternRefused
 from limpet.tools.bash.sync import Sync
 from limpet.tools.bash.tasks import Task
+from limpet.tools.events import OnEvent
 from limpet.tools.failures import explained
 from limpet.tools.tool import JsonObject, failure
 from limpet.tools.view import as_files_know, redacted, screened
@@ -36,7 +37,8 @@ class BashTool:
 
     One object is one session: its working directory and its background tasks are nobody else's. Background tasks need
     `async with`, whose end ends them (`cleanup_session`); commands that run to their end do not. `notify` gets what is told of
-    tasks, one at a time; what it raises is in `notify_errors`.
+    tasks, one at a time; what it raises is in `notify_errors`. `on_event` gets `workspace_stdout` and `workspace_stderr`, as of the
+    run tool, while a command that runs to its end prints; it is awaited, and what it raises changes nothing.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class BashTool:
         session: str = "",
         config: BashConfig | None = None,
         notify: Notify | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
         self._workspace = screened(workspace)
         self._config = config or BashConfig()
@@ -55,7 +58,9 @@ class BashTool:
             self._workspace, session=session or workspace.session, config=self._config, notices=self._notices
         )
         self._speaker = Speaker(self._workspace, self._config, is_heard=notify is not None)
-        self._sync = Sync(self._workspace, config=self._config, place=self._place, speaker=self._speaker)
+        self._sync = Sync(
+            self._workspace, config=self._config, place=self._place, speaker=self._speaker, on_event=on_event
+        )
         self._stack = AsyncExitStack()
         self._carriers: TaskGroup | None = None
 

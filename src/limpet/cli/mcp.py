@@ -1,0 +1,194 @@
+"""`limpet mcp`: reads the options into a policy and an offering, and serves it to MCP clients."""
+
+import logging
+import os
+import socket
+import sys
+import tomllib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+
+from limpet import wiring
+from limpet.cli.run import refuse_unmeant
+from limpet.core.errors import AddressUnusable, ConfigInvalid, RuntimeUnavailable
+from limpet.core.ports import Runtime
+from limpet.core.secret import Secret
+from limpet.guard.policy import Policy
+from limpet.guard.redact import Redaction
+from limpet.mcp import http, stdio
+from limpet.mcp.door import SHORTEST, Door, is_loopback
+from limpet.mcp.session import Offering
+from limpet.tools.bash.config import BashConfig, ShellConfig, shell_config_from
+from limpet.workspace.approvals import Approver
+from limpet.workspace.names import refuse_unusable
+
+TOKEN = "LIMPET_MCP_TOKEN"
+WHERE = "limpet mcp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """As on the command line. Times in seconds; `http` is HOST:PORT, None standard input and output."""
+
+    runtime: str
+    name: str
+    directory: Path | None
+    config: Path | None
+    allow: tuple[str, ...]
+    block: tuple[str, ...]
+    allowed_paths: tuple[str, ...]
+    readonly: bool
+    confirm_destructive: bool
+    max_duration: float | None
+    enforce: Literal["guard", "wall"]
+    shell_cmd: bool
+    unsafe_local: bool
+    http: str | None
+    sessions: int
+    idle: float
+
+
+def mcp(options: Options) -> None:
+    """Serve until the client leaves, or a signal comes. Raises ConfigInvalid, and LimpetError for whatever keeps it from serving."""
+    refuse_unmeant(WHERE, options.runtime, unsafe_local=options.unsafe_local)
+    refuse_unusable(options.name, where=WHERE)
+    if options.directory is not None and not options.directory.is_dir():
+        raise ConfigInvalid(WHERE, "--directory", f"{options.directory} is not a directory.")
+    rules = _rules(options)
+    # Standard output may be the protocol's: what is said goes to standard error.
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    if options.http is None:
+        anyio.run(_over_stdio, options, rules)
+    else:
+        anyio.run(_over_http, options, rules, *_address(options.http))
+
+
+async def _over_stdio(options: Options, rules: ShellConfig) -> None:
+    async with _runtime(options) as runtime:
+        await stdio.serve(_offering(options, rules, runtime))
+
+
+async def _over_http(options: Options, rules: ShellConfig, host: str, port: int) -> None:
+    token = _token()
+    if token is None and not is_loopback(f"[{host}]" if ":" in host else host):
+        raise ConfigInvalid(
+            WHERE, "--http", f"{host} is not this machine's loopback; set {TOKEN} to a secret that clients send."
+        )
+    with _bound(host, port) as listener:
+        address = f"[{host}]" if ":" in host else host
+        url = f"http://{address}:{listener.getsockname()[1]}{http.PATH}"
+
+        def ready() -> None:
+            print(f"limpet mcp serves {url}", flush=True)
+
+        async with _runtime(options) as runtime:
+            await http.serve(
+                _offering(options, rules, runtime),
+                listener,
+                door=partial(Door, token=token),
+                bounds=http.Bounds(sessions=options.sessions, idle=options.idle),
+                ready=ready,
+            )
+
+
+@asynccontextmanager
+async def _runtime(options: Options) -> AsyncIterator[Runtime]:
+    """Open, and known to work: a client that is told so at once looks no further."""
+    async with wiring.load_runtime(options.runtime, where=WHERE, key="--runtime") as runtime:
+        probe = await runtime.probe()
+        if not probe.works:
+            raise RuntimeUnavailable(runtime.name, probe.detail, probe.remedy)
+        yield runtime
+
+
+def _offering(options: Options, rules: ShellConfig, runtime: Runtime) -> Offering:
+    def opened(approver: Approver) -> Any:
+        return wiring.open_workspace(
+            options.name, runtime=runtime, directory=options.directory, policy=rules.policy, redaction=rules.redaction,
+            approver=approver,
+        )  # fmt: skip
+
+    return Offering(
+        open_workspace=opened, bash=rules.bash, with_shell_cmd=options.shell_cmd, is_open=options.runtime == "local"
+    )
+
+
+def _rules(options: Options) -> ShellConfig:
+    """From the file, or from the options: one of the two says all."""
+    given = _named(options)
+    if options.config is None:
+        return ShellConfig(
+            policy=Policy(
+                allowed_commands=frozenset(options.allow) if options.allow else None,
+                blocked_commands=frozenset(options.block),
+                readonly=options.readonly,
+                allowed_paths=options.allowed_paths or None,
+                confirm_destructive=options.confirm_destructive,
+                max_duration=options.max_duration,
+                enforce=options.enforce,
+            ),
+            redaction=Redaction(),
+            bash=BashConfig(),
+        )
+    if given:
+        raise ConfigInvalid(WHERE, given[0], "stands beside --config, which has all rules; leave one of the two out.")
+    try:
+        block = tomllib.loads(options.config.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise ConfigInvalid(WHERE, "--config", f"{options.config} cannot be read: {problem}") from problem
+    return shell_config_from(block)
+
+
+def _named(options: Options) -> list[str]:
+    """The options that are rules and were given."""
+    rules: Mapping[str, bool] = {
+        "--allow": bool(options.allow),
+        "--block": bool(options.block),
+        "--readonly": options.readonly,
+        "--allowed-path": bool(options.allowed_paths),
+        "--confirm-destructive": options.confirm_destructive,
+        "--max-duration": options.max_duration is not None,
+        "--enforce": options.enforce != "guard",
+    }
+    return [name for name, is_given in rules.items() if is_given]
+
+
+def _token() -> Secret | None:
+    """From the environment, not from an option: those stand in every list of processes."""
+    token = os.environ.get(TOKEN)
+    if token is None:
+        return None
+    if len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigInvalid(TOKEN, "token", f"must have {SHORTEST} printable ASCII characters or more, without blanks.")
+    return Secret(token)
+
+
+def _address(given: str) -> tuple[str, int]:
+    host, _, port = given.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigInvalid(
+            WHERE, "--http", f"{given!r} is not HOST:PORT, such as 127.0.0.1:8421; port 0 takes a free one."
+        )
+    return host.strip("[]"), int(port)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+        except BaseException:
+            listener.close()
+            raise
+    except OSError as problem:
+        raise AddressUnusable(host, port, str(problem.strerror or problem)) from problem
+    return listener

@@ -1,0 +1,63 @@
+"""Who may use the server over HTTP: who knows the token; without one, programs of this machine and no web page.
+
+Plain ASGI: it touches no byte of a stream. `tests/mcp/test_door.py` tries it.
+"""
+
+import hmac
+import re
+from ipaddress import ip_address
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from limpet.core.secret import Secret
+
+SHORTEST = 16  # characters of a token
+# A name or an IPv4 address, or an IPv6 address in brackets, and a port.
+_HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
+
+
+class Door:
+    """A web page never passes: it sends an Origin. Without a token the Host must be loopback, which DNS rebinding cannot give."""
+
+    def __init__(self, app: ASGIApp, *, token: Secret | None) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = None if scope["type"] != "http" else self._refuse(Headers(scope=scope))
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        status, message = refusal
+        headers = {"www-authenticate": "Bearer"} if status == 401 else None
+        body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": message}}
+        await JSONResponse(body, status_code=status, headers=headers)(scope, receive, send)
+
+    def _refuse(self, headers: Headers) -> tuple[int, str] | None:
+        if "origin" in headers or headers.get("sec-fetch-site") == "cross-site":
+            return 403, "Web pages may not use this server: it answers no request with an Origin."
+        if self._token is not None:
+            return None if self._knows(headers) else (401, "Send the token as `Authorization: Bearer …`.")
+        if len(headers.getlist("host")) != 1 or not is_loopback(headers["host"]):
+            return 403, "Without a token the server answers only at 127.0.0.1, ::1 and localhost."
+        return None
+
+    def _knows(self, headers: Headers) -> bool:
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        known = self._token.reveal() if self._token is not None else ""
+        return kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), known.encode())
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a Host header, or an address to listen on, is this machine itself."""
+    if (found := _HOST.fullmatch(host)) is None:
+        return False
+    name = found[1].lower().strip("[]")
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
