@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from limpet.core.errors import CommandDenied
+from limpet.guard.policy import Policy
 from limpet.workspace.opening import open_in
 from limpet.workspace.places import Resolver
 from limpet.workspace.workspace import Workspace
@@ -16,7 +18,7 @@ LINKS = """
 mkdir -p sub/deep /tmp/limpet-places; echo > sub/file
 ln -s sub inner; ln -s sub/deep/../file hops; ln -s /etc out; ln -s out/passwd twice; ln -s loop loop
 ln -s ../../../.. up; ln -s nowhere/at/all dangling; ln -s "$PWD/sub" absolute
-ln -sfn /etc /tmp/limpet-places/etc
+ln -sfn /etc /tmp/limpet-places/etc; ln -s file sub/link
 """
 
 
@@ -74,3 +76,21 @@ async def test_the_kernel_agrees(box: Workspace) -> None:
     said = await box.run(["realpath", "-m", "--", *paths])
 
     assert [await Resolver(box._sandbox, box.places)(path) for path in paths] == said.stdout.decode().splitlines()
+
+
+async def test_the_links_in_a_directory_are_named(box: Workspace) -> None:
+    resolver = Resolver(box._sandbox, box.places)
+
+    assert set(await resolver.links("sub") or ()) == {"link"}
+    assert await resolver.links("nowhere") == ()
+    assert await resolver.links("sub/file") == ()
+    assert set(await resolver.links("/tmp/limpet-places") or ()) == {"etc"}
+
+
+async def test_a_pattern_does_not_follow_a_planted_link_out(box: Workspace) -> None:
+    await box.run("mkdir -p plain planted; echo in > plain/a.txt; ln -sf /etc/passwd planted/p.txt")
+    confined = box.guarded(policy=Policy(allowed_paths=()))
+
+    assert (await confined.run("cat plain/*.txt")).stdout == b"in\n"
+    with pytest.raises(CommandDenied, match="outside"):
+        await confined.run("cat planted/*.txt")

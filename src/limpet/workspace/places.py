@@ -123,6 +123,21 @@ class Resolver:
         said = await _ask(self._sandbox, Argv(("realpath", "--canonicalize-missing", "--zero", "--", path)))
         return said.removesuffix("\0") if said is not None and said.startswith("/") else None
 
+    async def links(self, directory: str) -> tuple[str, ...] | None:
+        """The names of the links in a directory; none where there is no such directory, None where that cannot be told."""
+        path = posixpath.normpath(posixpath.join(self._places.data, directory))
+        try:
+            found = await self._sandbox.files.list(self._places.outside(path))
+            return tuple(posixpath.basename(stat.path) for stat in found if stat.kind == "link")
+        except (FileMissing, NotADirectory):
+            return ()
+        except PathOutside:
+            find = ("find", path, "-mindepth", "1", "-maxdepth", "1", "-type", "l", "-printf", "%f\\0")
+            said = await _ask(self._sandbox, Argv(find))
+            return None if said is None else tuple(filter(None, said.split("\0")))
+        except FileError:
+            return None
+
 
 async def _ask(sandbox: Sandbox, what: Script | Argv) -> str | None:
     """What a look in the box prints; None where it fails."""

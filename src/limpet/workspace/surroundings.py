@@ -34,10 +34,12 @@ class Surroundings:
 
     def judge(self, policy: Policy, roots: Sequence[str]) -> Judge:
         """Who decides by this policy; `roots` are the directories that commands may use in any case."""
+        resolver = Resolver(self._sandbox, self.places)
         return Judge(
             policy,
             parser=self._parser,
             roots=tuple(roots),
             home=self.places.home,
-            resolve=Resolver(self._sandbox, self.places),
+            resolve=resolver,
+            links=resolver.links,
         )
