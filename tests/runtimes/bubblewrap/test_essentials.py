@@ -30,6 +30,11 @@ pytestmark = pytest.mark.anyio
 _SLEEPERS = "ps ax -o args= | grep '^sleep 98'; true"
 
 
+async def test_a_box_says_what_system_it_is(runtime: BubblewrapRuntime) -> None:
+    async with box_of(runtime) as box:
+        assert (await run(box, "cat /etc/os-release"))[1] == Path("/etc/os-release").read_text()
+
+
 async def test_files_and_detached_processes_stay_between_commands(runtime: BubblewrapRuntime) -> None:
     async with box_of(runtime) as box:
         await run(box, "echo kept > f; setsid sleep 9811 > /dev/null 2>&1 &")

@@ -31,7 +31,7 @@ _HARMLESS_SETTINGS = (
     "python3",
     "texmf",
 )
-_HARMLESS_FILES = ("ld.so.cache", "mime.types", "protocols", "services")
+_HARMLESS_FILES = ("debian_version", "ld.so.cache", "mime.types", "os-release", "protocols", "services")
 _OURS = ("proc", "dev", "tmp", "mnt", "home", "run", "sys", "etc", "root", "boot", "lost+found", "old_root")
 
 ENVIRONMENT: Mapping[str, str] = {
