@@ -51,6 +51,10 @@ class LimpetConfig(BaseModel):
     limits: Limits = Limits()
     env: dict[str, str] = {}
 
+    def __hash__(self) -> int:
+        """The framework keeps what it starts by what it was started with."""
+        return hash(self.model_dump_json())
+
 
 OpenWorkspace = Callable[..., AbstractAsyncContextManager[Workspace]]
 
