@@ -83,6 +83,7 @@ def test_the_empty_list_of_files_is_a_list(gateway: Gateway, client: openai.Open
 
 
 @pytest.mark.promise("container-files-post-uploads-into-mnt-data")
+@pytest.mark.promise("container-files-post-uploads-into-mnt-data")
 def test_an_upload_boots_no_box_and_is_seen_by_the_first_command(gateway: Gateway, client: openai.OpenAI) -> None:
     container = client.containers.create(name="upload").id
 

@@ -154,7 +154,7 @@ def part(headers: str, content: bytes = b"content") -> bytes:
 
 
 BAD_UPLOADS: dict[str, tuple[bytes, dict[str, str], str | None]] = {
-    "JSON with a file id": (b'{"file_id": "file-1"}', {"content-type": "application/json"}, "file"),
+    "JSON without a file id": (b'{"file": "file-1"}', {"content-type": "application/json"}, "file_id"),
     "another part's name": (part('Content-Disposition: form-data; name="data"; filename="a"'), FORM, "file"),
     "a field instead of a file": (part('Content-Disposition: form-data; name="file"'), FORM, "file"),
     "no boundary": (b"content", {"content-type": "multipart/form-data"}, "file"),

@@ -3,28 +3,25 @@
 Never follows a link: every look goes through the sandbox's `Files`.
 """
 
-import hashlib
 import posixpath
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
 from typing import Literal
 
 from limpet.containers.boxes import Box, Boxes
 from limpet.containers.changes import compare, content_type, is_known, safe_name
 from limpet.containers.container import ContainerSettings
+from limpet.containers.contents import Choose, Counted, opened, whole
 from limpet.containers.copying import DATA, NOT_KEPT, Copies, Copy
 from limpet.containers.quotas import Quotas
 from limpet.containers.supplies import Incoming, final_names
 from limpet.core.clock import Clock
-from limpet.core.errors import FileError, FileMissing, NotAFile, NotFound, RequestTooLarge, SandboxClosed, SandboxGone
+from limpet.core.errors import FileError, FileMissing, NotFound, SandboxClosed, SandboxGone
 from limpet.core.ids import CONTAINER_FILE, new_id
 from limpet.core.ports import Files, FileStat
 from limpet.store.containers import ContainerRecord
 from limpet.store.files import ContainerFileRecord, ContainerFiles
 from limpet.store.records import Order, Page
 
-LOOKS = 20
 Source = Literal["user", "assistant"]
 FindRunning = Callable[[str, str], Awaitable[ContainerRecord]]
 FindReadable = Callable[[str, str], Awaitable[ContainerRecord]]
@@ -114,9 +111,10 @@ class Shelf:
         return await self._file(tenant, container_id, file_id)
 
     async def open_content(
-        self, tenant: str, container_id: str, file_id: str
+        self, tenant: str, container_id: str, file_id: str, *, choose: Choose = whole
     ) -> tuple[ContainerFileRecord, AsyncGenerator[bytes, None]]:
-        """A file's row, as it is now, and its `bytes` bytes in pieces; close the generator if you stop early.
+        """A file's row, as it is now, and those of its `bytes` bytes that `choose` chooses, in pieces; close the generator if you stop
+        early. The row's `sha256` is empty where it may not be that of these bytes.
 
         NotFound, or 400 `container_expired`: an expired container's data is gone.
         """
@@ -125,25 +123,33 @@ class Shelf:
         files = self._boxes.files(record)
         row = await self._refresh(record, files, row)
         try:
-            stat, first, rest = await _opened(files, row.path)
+            return await opened(files, row, choose)
         except FileError as error:
             raise _no_file(container_id, file_id) from error
-        return replace(row, bytes=stat.size), _joined(first, rest)
 
     async def put(
-        self, tenant: str, container_id: str, name: str, data: AsyncIterator[bytes], *, source: Source = "user"
+        self,
+        tenant: str,
+        container_id: str,
+        name: str,
+        data: AsyncIterator[bytes],
+        *,
+        source: Source = "user",
+        is_bounded: bool = True,
     ) -> ContainerFileRecord:
         """Write a file at /mnt/data/<name>, made safe, whole or not at all; an existing one is replaced and keeps its id.
 
-        413 `file_too_large` over `max_bytes_per_file`; what a directory of that name raises is a FileError.
+        413 `file_too_large` over `max_bytes_per_file`, unless whoever took it in has bounded it; what a directory of that name raises is
+        a FileError.
         """
         record = await self._running(tenant, container_id)
         box = self._boxes.of(container_id)
         async with box.gate:
             await self._boxes.prepare_files(record)
+        most = self.max_bytes if is_bounded else None
         async with box.shelf:
             files = self._boxes.files(record)
-            return await self._write(record, files, safe_name(name), data, most=self.max_bytes, source=source)
+            return await self._write(record, files, safe_name(name), data, most=most, source=source)
 
     async def bring(self, record: ContainerRecord, incoming: Sequence[Incoming]) -> Sequence[ContainerFileRecord]:
         """Write files to /mnt/data under names of their own: none of them replaces another, or a file that is there. Their size is
@@ -177,7 +183,7 @@ class Shelf:
         path = posixpath.join(DATA, name)
         if path not in known:
             self._quotas.allow_file(len(known))
-        counted = _Counted(self._quotas.bounded(record.tenant, data), most=most)
+        counted = Counted(self._quotas.bounded(record.tenant, data), most=most)
         stat = await files.write(path, counted.pieces())
         async with self._copies.taken(
             files, stat.path, size=stat.size, tenant=record.tenant, sha256=counted.sha256
@@ -289,65 +295,11 @@ class Shelf:
         return row
 
 
-class _Counted:
-    """Passes an upload on while it is hashed, and breaks it off where it grows too large."""
-
-    def __init__(self, data: AsyncIterator[bytes], *, most: int | None) -> None:
-        self._data = data
-        self._most = most
-        self._hash = hashlib.sha256()
-
-    @property
-    def sha256(self) -> str:
-        return self._hash.hexdigest()
-
-    async def pieces(self) -> AsyncGenerator[bytes, None]:
-        size = 0
-        async for piece in self._data:
-            size += len(piece)
-            if self._most is not None and size > self._most:
-                raise RequestTooLarge(
-                    f"The file is larger than {self._most} bytes, which is the most that this gateway takes.",
-                    param="file",
-                    code="file_too_large",
-                )
-            self._hash.update(piece)
-            yield piece
-
-
 async def _listing(files: Files) -> list[FileStat]:
     try:
         return await files.list(DATA, recursive=True)
     except FileMissing:
         return []  # a command removed the directory itself
-
-
-async def _opened(files: Files, path: str) -> tuple[FileStat, bytes, AsyncIterator[bytes]]:
-    """A regular file as it was when it was opened, its first piece and the rest.
-
-    Looked at before and after: commands replace files, and a length must belong to the bytes that follow it. A file that never
-    stands still is taken as it comes. Raises FileError.
-    """
-    for look in range(LOOKS):
-        stat = await files.stat(path)
-        if stat.kind != "file":
-            raise NotAFile(path, stat.kind)
-        pieces = files.stream(path, length=stat.size)
-        first = await anext(pieces, b"")
-        if look == LOOKS - 1 or await files.stat(path) == stat:
-            break
-        if isinstance(pieces, AsyncGenerator):
-            await pieces.aclose()
-    return stat, first, pieces
-
-
-async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    async with AsyncExitStack() as stack:
-        if isinstance(rest, AsyncGenerator):
-            await stack.enter_async_context(aclosing(rest))
-        yield first
-        async for piece in rest:
-            yield piece
 
 
 def _no_file(container_id: str, file_id: str) -> NotFound:

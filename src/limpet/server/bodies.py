@@ -15,6 +15,12 @@ MAX_JSON_CONTAINERS = 1_000_000
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
+def is_json(request: Request) -> bool:
+    """Whether the body says that it is JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+
+
 async def json_body(request: Request, *, limit: int = MAX_JSON_BYTES) -> Any:
     """The body as JSON values. Raises RequestTooLarge past `limit` bytes or MAX_JSON_CONTAINERS, RequestInvalid for what is
     not JSON, or comes as a form: that type a web page may send without asking first."""

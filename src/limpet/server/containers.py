@@ -1,13 +1,13 @@
 """`/v1/containers` and the files in them."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
-from urllib.parse import quote
+import posixpath
+from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from limpet.containers.files import Shelf
 from limpet.containers.manager import ContainerManager
 from limpet.containers.narrowing import checked_name
 from limpet.containers.shapes import (
@@ -18,12 +18,14 @@ from limpet.containers.shapes import (
     shown,
 )
 from limpet.core.clock import Clock
-from limpet.core.errors import RequestInvalid
-from limpet.server.bodies import json_body, one_of, whole_number
+from limpet.core.errors import NotFound, RequestInvalid
+from limpet.server.bodies import is_json, json_body, one_of, whole_number
 from limpet.server.callers import tenant_of
+from limpet.server.downloads import Download, chosen, download
 from limpet.server.lists import ORDERS, list_object
 from limpet.server.uploads import uploaded
 from limpet.store.files import ContainerFileRecord
+from limpet.store.uploads import UploadRecord, Uploads
 
 
 def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
@@ -66,15 +68,21 @@ def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
     ]
 
 
-def file_routes(manager: ContainerManager) -> list[Route]:
-    """Upload, list, read, download and delete the files of a container."""
+def file_routes(manager: ContainerManager, uploads: Uploads) -> list[Route]:
+    """Upload, list, read, download and delete the files of a container; files of the Files API may be put into it by their ids."""
     files = manager.files
 
     async def create(request: Request) -> Response:
         container_id = request.path_params["container_id"]
         await manager.require_running(tenant_of(request), container_id)
-        async with uploaded(request, limit=files.max_bytes) as upload:
-            record = await files.put(tenant_of(request), container_id, upload.filename or "upload", upload.pieces)
+        if is_json(request):
+            upload = await _uploaded_before(uploads, tenant_of(request), _named(await json_body(request)))
+            # Its size was bounded when it was uploaded.
+            pieces = uploads.read(upload)
+            record = await files.put(tenant_of(request), container_id, upload.filename, pieces, is_bounded=False)
+            return JSONResponse(container_file_object(record))
+        async with uploaded(request, limit=files.max_bytes) as form:
+            record = await files.put(tenant_of(request), container_id, form.filename or "upload", form.pieces)
         return JSONResponse(container_file_object(record))
 
     async def index(request: Request) -> Response:
@@ -90,10 +98,6 @@ def file_routes(manager: ContainerManager) -> list[Route]:
     async def read(request: Request) -> Response:
         return JSONResponse(container_file_object(await files.get(tenant_of(request), *_ids(request))))
 
-    async def content(request: Request) -> Response:
-        record, pieces = await files.open_content(tenant_of(request), *_ids(request))
-        return StreamingResponse(_closing(pieces), headers=_headers(record))
-
     async def delete(request: Request) -> Response:
         container_id, file_id = _ids(request)
         await files.delete(tenant_of(request), container_id, file_id)
@@ -105,26 +109,45 @@ def file_routes(manager: ContainerManager) -> list[Route]:
         Route(root, index, methods=["GET"]),
         Route(root + "/{file_id}", read, methods=["GET"]),
         Route(root + "/{file_id}", delete, methods=["DELETE"]),
-        Route(root + "/{file_id}/content", content, methods=["GET"]),
+        content_route(root + "/{file_id}/content", files),
     ]
+
+
+def content_route(path: str, files: Shelf) -> Route:
+    """Download one file, whole or a range of it."""
+
+    async def content(request: Request) -> Response:
+        def choose(row: ContainerFileRecord) -> tuple[int, int]:
+            return chosen(request, size=row.bytes, etag=_etag(row))
+
+        record, pieces = await files.open_content(tenant_of(request), *_ids(request), choose=choose)
+        name = posixpath.basename(shown(record.path))
+        file = Download(name=name, size=record.bytes, etag=_etag(record), open=lambda start, length: pieces)
+        return download(request, file)
+
+    return Route(path, content, methods=["GET"])
 
 
 def _ids(request: Request) -> tuple[str, str]:
     return request.path_params["container_id"], request.path_params["file_id"]
 
 
-async def _closing(pieces: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    async with aclosing(pieces):
-        async for piece in pieces:
-            yield piece
+def _named(body: Any) -> str:
+    match body:
+        case {"file_id": str(file_id)}:
+            return file_id
+    raise RequestInvalid(
+        'Send the file in a form, as a part named `file`, or the id of an uploaded one as JSON: {"file_id": "file-…"}.',
+        param="file_id",
+    )
 
 
-def _headers(record: ContainerFileRecord) -> dict[str, str]:
-    """A download: a browser must never show what a command wrote as a page of this origin."""
-    name = quote(shown(record.path).rsplit("/", 1)[-1], safe="")
-    return {
-        "content-type": "application/octet-stream",
-        "content-length": str(record.bytes),
-        "content-disposition": f"attachment; filename*=UTF-8''{name}",
-        "x-content-type-options": "nosniff",
-    }
+async def _uploaded_before(uploads: Uploads, tenant: str, file_id: str) -> UploadRecord:
+    try:
+        return await uploads.get(tenant, file_id)
+    except NotFound as error:
+        raise NotFound(error.message, param="file_id", code="file_not_found") from error
+
+
+def _etag(record: ContainerFileRecord) -> str | None:
+    return f'"{record.sha256}"' if record.sha256 else None

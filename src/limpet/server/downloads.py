@@ -75,6 +75,17 @@ def wanted(headers: Headers, *, size: int, etag: str | None) -> Wanted:
     return Part(start=start, length=end - start)
 
 
+def chosen(request: Request, *, size: int, etag: str | None) -> tuple[int, int]:
+    """The position and the number of the bytes that `download` will ask for; none where its answer has no bytes."""
+    match wanted(request.headers, size=size, etag=etag):
+        case Whole() if request.method != "HEAD":
+            return 0, size
+        case Part(start=start, length=length) if request.method != "HEAD":
+            return start, length
+        case _:
+            return 0, 0
+
+
 def download(request: Request, file: Download) -> Response:
     """The answer to a GET or HEAD. A browser must never show what it holds as a page of this origin."""
     headers = {

@@ -112,7 +112,7 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
         routes = [
             *responses.routes(service, keep_alive=settings.keep_alive),
             *containers.container_routes(manager, clock),
-            *containers.file_routes(manager),
+            *containers.file_routes(manager, uploads),
             *skills.skill_routes(bundles, quotas),
             *skills.version_routes(bundles, quotas),
             *files.file_routes(uploads, quotas, max_bytes=storage.max_file_bytes),

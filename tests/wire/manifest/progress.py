@@ -16,6 +16,7 @@ EARLY: frozenset[str] = frozenset(
         "container-files-default-to-the-filesystem",
         "container-files-live-in-a-bucket",
         "container-files-live-in-a-directory",
+        "container-files-post-takes-a-file-id",
         "container-files-post-uploads-into-mnt-data",
         "containers-list-shows-the-callers-own",
         "containers-post-takes-a-memory-limit",
