@@ -15,7 +15,7 @@ from _collections_abc import Callable  # what collections.abc gives, without loa
 
 from limpet.runtimes.bubblewrap.inside import launch, tree, walls, wire
 from limpet.runtimes.bubblewrap.inside.bounds import Bounds
-from limpet.runtimes.bubblewrap.inside.connection import Connection
+from limpet.runtimes.bubblewrap.inside.connection import MOMENT, Connection
 from limpet.runtimes.bubblewrap.inside.process import Process
 from limpet.runtimes.bubblewrap.inside.requests import Requests
 from limpet.runtimes.bubblewrap.inside.spool import Spool
@@ -82,6 +82,8 @@ class Agent:
         times = [at for process in self._requests.running() if (at := process.next_time()) is not None]
         if self._ttl is not None and not self._requests.running():
             times.append(self._spoken + self._ttl)
+        if any(connection.holds_back() for connection in self._connections.values()):
+            return MOMENT
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _watch(self, descriptor: int, mask: int, handler: Callable[[int], None]) -> None:

@@ -36,7 +36,6 @@ class Bounds:
         self._looked: float | None = None
         self._begun: list[int] = []  # when commands began, the newest last
         self._left: set[int] = set()  # what was left running, at the last look
-        self.survivors: int | None = None  # how many of process 1's children that were; None where nobody could look
 
     def tell(self, sentence: str, running: list[Process]) -> None:
         """To every command that runs, or else to the next one."""
@@ -71,7 +70,6 @@ class Bounds:
             with open("/proc/self/task/1/children", "rb", buffering=0) as file:
                 children = set(map(int, file.read().split())) - spared
         except OSError:
-            self.survivors = None
             return  # a kernel without that file
         new = children - self._left
         if new:
@@ -79,7 +77,6 @@ class Bounds:
                 for pid in tree.below(*pids):
                     launch.set_oom_score(pid, score)
         self._left = children
-        self.survivors = len(children)
 
     def look(self, running: list[Process]) -> None:
         """Tell of processes that the kernel killed since the last look."""
@@ -106,11 +103,13 @@ class Bounds:
         most = self._sizes.get("processes")
         if most is None:
             return False
+        return most - self.living() < min(_ROOM, most // 4)
+
+    def living(self) -> int:
+        """How many processes there are beside the agent; dead ones count until somebody has waited for them."""
         if self._processes is not None:
-            living = int(os.pread(self._processes, 32, 0)) - _OUR_OWN
-        else:
-            living = sum(name.isdigit() for name in os.listdir("/proc")) - 1
-        return most - living < min(_ROOM, most // 4)
+            return int(os.pread(self._processes, 32, 0)) - _OUR_OWN
+        return sum(name.isdigit() for name in os.listdir("/proc")) - 1
 
     def make_room(self, spared: set[int]) -> None:
         """Where processes are short, kill what commands left running: first what the newest one left, then that of the one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _socket
+import time
 
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.inside.process import Process
@@ -10,6 +11,7 @@ from limpet.runtimes.bubblewrap.inside.process import Process
 _OUT_ENOUGH = 1 << 18
 _MUCH = 1 << 14
 _RECEIVE = 1 << 18
+MOMENT = 0.001  # seconds
 
 
 class Reader:
@@ -78,6 +80,7 @@ class Connection:
         self.open = True
         self._in = bytearray()
         self._out = bytearray()
+        self._holds_until: float | None = None  # all that is queued may wait so long for something to go with it
 
     def receive(self) -> list[tuple[int, int, bytes]]:
         try:
@@ -97,6 +100,13 @@ class Connection:
 
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         self._out += wire.frame(kind, number, payload)
+        self._holds_until = None
+
+    def send_with_next(self, kind: int, number: int, payload: bytes) -> None:
+        """Send it with what comes next, or in a moment: most commands end within it, and the host wakes once then."""
+        if not self._out:
+            self._holds_until = time.monotonic() + MOMENT
+        self._out += wire.frame(kind, number, payload)
 
     def pump(self) -> None:
         """Queue output for the readers, by turns so that none waits for another, and send what the socket takes."""
@@ -111,8 +121,14 @@ class Connection:
                     busy = True
                 if reader.done:
                     del self.readers[number]
-            if not self._flush():
+            if self.holds_back(busy=busy) or not self._flush():
                 return
+
+    def holds_back(self, *, busy: bool = False) -> bool:
+        """Whether what is queued waits for more."""
+        if busy or self._holds_until is None or time.monotonic() >= self._holds_until:
+            self._holds_until = None
+        return self._holds_until is not None
 
     def _send_through(self, head: bytes, data: bytes | memoryview) -> None:
         """Much output goes to the socket as it lies there, not by way of the queue."""
@@ -146,7 +162,7 @@ class Connection:
 
     @property
     def waits_to_send(self) -> bool:
-        return bool(self._out)
+        return bool(self._out) and self._holds_until is None
 
     def close(self) -> None:
         for reader in self.readers.values():

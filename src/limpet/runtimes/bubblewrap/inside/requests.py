@@ -46,8 +46,8 @@ class Requests:
         return [process for process in self._processes.values() if process.runs]
 
     def is_alone(self) -> bool:
-        """Whether, when the last command ended, nothing lived in the box beside the agent and its shells."""
-        return self._bounds.survivors == 0
+        """Whether nothing lives in the box beside the agent, not even what one of its children may just have started."""
+        return self._bounds.living() == 0
 
     def _shells(self) -> set[int]:
         """The processes whose trees are commands that run, or that will."""
@@ -141,7 +141,7 @@ class Requests:
         told: dict[str, object] = {"process": process.number, "ahead": True}
         if process.notes:
             told["notes"] = process.notes
-        connection.send(wire.REPLY, number, wire.encode(told))
+        connection.send_with_next(wire.REPLY, number, wire.encode(told))
         reader = _int(asked["reader"])
         connection.readers[reader] = Reader(reader, process, {1: 0, 2: 0}, ahead=True)
         return process

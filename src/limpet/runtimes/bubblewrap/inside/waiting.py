@@ -113,20 +113,20 @@ class WaitingShell:
 
     def prepare(self) -> bool:
         """Find its room, once it was executed. False where that cannot be: it is dead, or not the bash that we know, or not quite
-        there: what tells that it was executed comes a little early."""
+        there: what tells that it was executed comes a little early. Then it goes on telling."""
         if self._memory is not None:
             return True
-        if self.executed is not None:
-            self._release(self.executed)
-            self.executed = None
         pid = self.started.pid
         try:
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-                begins, _, variables, ends = map(int, file.read(4096).rpartition(b")")[2].split()[45:49])
-            if ends <= variables:
+                fields = file.read(4096).rpartition(b")")[2].split()
+            begins, _, variables, ends = map(int, fields[45:49])
+            if ends <= variables and fields[0] not in (b"Z", b"X"):
                 return False  # its exec goes on: the kernel has yet to count its arguments and variables
+            self._stop_telling()
             memory = os.open(f"/proc/{pid}/mem", os.O_RDWR)
         except OSError:
+            self._stop_telling()
             return False
         self._address = begins + len(SHELL) + len("\0-c\0")
         try:
@@ -141,6 +141,11 @@ class WaitingShell:
                 os.close(memory)
         launch.make_first_to_go(pid)
         return self._memory is not None
+
+    def _stop_telling(self) -> None:
+        if self.executed is not None:
+            self._release(self.executed)
+            self.executed = None
 
     def settle(self) -> None:
         """It was executed: prepare it; whether that went well is asked when it is needed."""
@@ -205,8 +210,7 @@ class WaitingShell:
     def close(self) -> None:
         """Close what the agent holds of it."""
         _close(self._orders, self._input, *self.started.outputs)
-        if self.executed is not None:
-            self._release(self.executed)
+        self._stop_telling()
         if self._memory is not None:
             os.close(self._memory)
 
@@ -239,8 +243,8 @@ class Stock:
         return self._shell
 
     def fill(self, *, is_alone: bool) -> None:
-        """Start one, where there is none; called when the box's last running command has ended. `is_alone`: and none left anything
-        that still runs."""
+        """Start one, where there is none; called when the box's last running command has ended. `is_alone`: and nothing
+        else lives in the box."""
         if self._tries == 0 or self._shell is not None or self._proof is not None:
             return
         try:
