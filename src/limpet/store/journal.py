@@ -29,7 +29,7 @@ UNCOMMITTED_BYTES = 4 * 1024 * 1024
 # Of the driver, for what it cannot put on disk, and for a value that fits in no column.
 FAILURES = (sqlite3.Error, ValueError, OverflowError)
 
-Batch = list[tuple[Log, Sequence[Entry]]]
+Batch = list[tuple[Log, list[Entry]]]
 
 
 class Journal:
@@ -38,7 +38,7 @@ class Journal:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._logs: dict[str, Log] = {}
-        self._pending: deque[tuple[Log, Sequence[Entry]]] = deque()
+        self._pending: deque[tuple[Log, list[Entry]]] = deque()
         self._entries = 0
         self._bytes = 0
         self._work = anyio.Event()
@@ -165,7 +165,10 @@ class Journal:
         while self._entries >= UNCOMMITTED_ENTRIES or self._bytes >= UNCOMMITTED_BYTES:
             await self._room.wait()
         log.accept(entries)
-        self._pending.append((log, entries))
+        if self._pending and self._pending[-1][0] is log:
+            self._pending[-1][1].extend(entries)  # so that they are counted, stored and shown at one stroke
+        else:
+            self._pending.append((log, list(entries)))
         self._count(entries, 1)
         self._work.set()
 
