@@ -106,6 +106,15 @@ async def test_a_file_comes_whole_with_its_type() -> None:
     assert (data, file.content_type) == (b"a,b\n" * 100_000, "text/csv")
 
 
+async def test_letters_of_every_language_may_stand_in_a_url() -> None:
+    async with serving({"/d%C3%A4ta.csv?q=%C3%BC%20": head(b"x")}) as server:
+        assert await fetched(server.fetcher(), server.url("/däta.csv?q=ü%20")) == b"x"
+        for host in ("⑫7.0.0.1", "münchen.example.com", "a" * 64 + "ü.example.com"):
+            with pytest.raises((FetchRefused, FetchFailed)):
+                await fetched(server.fetcher(allowed_networks=()), server.url(host=host))
+    assert server.dials == 1
+
+
 async def test_nothing_of_the_gateway_travels_with_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")

@@ -185,22 +185,33 @@ def test_the_request_with_a_container_that_is_none_is_404(scripted_gateway: Gate
 
 
 def test_files_in_the_input_reach_a_provider_that_reads_them(provider: Provider, scripted_gateway: Gateway) -> None:
-    body = json.loads(INPUT_FILES)
+    """What is uploaded here the provider does not have, so it gets the bytes; a URL it opens itself."""
+    uploaded = scripted_gateway.client().files.create(file=("data.csv", b"a"), purpose="user_data")
+    body = json.loads(INPUT_FILES.replace("file_abc123", uploaded.id))
     provider.play("It has three columns.")
     status, answer = post(scripted_gateway, "/v1/responses", {"model": "gpt-5.2", **body})
 
     assert (status, answer["status"]) == (200, "completed")
-    assert provider.asked[0]["input"][0]["content"] == body["input"][0]["content"]
+    text, file, url, data = body["input"][0]["content"]
+    told = provider.asked[0]["input"][0]["content"]
+    assert [told[0], *told[2:]] == [text, url, data]
+    assert (told[1]["type"], told[1]["filename"], told[1]["file_data"][-4:]) == (file["type"], "data.csv", "YQ==")
+
+
+def test_files_of_which_one_is_not_there_are_refused(scripted_gateway: Gateway) -> None:
+    body = {"model": "gpt-5.2", **json.loads(INPUT_FILES)}
+    assert refused(scripted_gateway, "/v1/responses", body) == ("file_not_found", "input[0].content[1].file_id")
 
 
 def test_a_container_with_skills_and_hosts_is_refused_for_each_of_them(scripted_gateway: Gateway) -> None:
     body = json.loads(CONTAINER)
     if RUNTIME == "local":
         del body["memory_limit"]
-    assert refused(scripted_gateway, "/v1/containers", body) == ("skills_unsupported", "skills")
-    del body["skills"]
     assert refused(scripted_gateway, "/v1/containers", body) == ("network_policy_unsupported", "network_policy")
     del body["network_policy"]
+    missing = ("skill_not_found", "skills[0].skill_id") if RUNTIME == "bubblewrap" else ("skills_unsupported", "skills")
+    assert refused(scripted_gateway, "/v1/containers", body) == missing
+    del body["skills"]
     status, answer = post(scripted_gateway, "/v1/containers", body)
     assert (status, answer["name"], answer["idle_ttl_secs"]) == (200, "my-workspace", 3600)
 

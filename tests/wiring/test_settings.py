@@ -1,4 +1,5 @@
 from dataclasses import fields
+from ipaddress import ip_network
 from pathlib import Path
 
 from limpet.config import Config, load_config
@@ -6,7 +7,9 @@ from limpet.config.sections import Features
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
 from limpet.containers.quotas import QuotaSettings
 from limpet.containers.seats import SeatLimits
+from limpet.egress.fetch import FetchSettings
 from limpet.responses.prepare import LoopSettings
+from limpet.responses.sources import InputSettings
 from limpet.server.gateway import GatewaySettings
 from limpet.wiring.gateway import runtime_of, settings_of
 
@@ -30,6 +33,13 @@ first_user_id = 3000
 user_ids = 15
 max_live_boxes = 17
 box_wait_secs = 1.5
+max_input_files_per_request = 22
+max_input_bytes_per_request = 23
+[features.file_url]
+max_bytes = 24
+timeout_secs = 2.5
+allowed_networks = ["10.1.0.0/16", "fd00::/8"]
+ports = [443, 8443]
 [features.quotas]
 max_bytes = 18
 max_containers = 19
@@ -70,6 +80,16 @@ def test_every_setting_reaches_its_part(tmp_path: Path) -> None:
         seats=SeatLimits(most=17, per_tenant=20, wait=1.5),
     )
     assert given.quotas == QuotaSettings(max_bytes=18, max_containers=19, max_files_per_container=21)
+    assert given.inputs == InputSettings(
+        max_files=22,
+        max_bytes=23,
+        fetch=FetchSettings(
+            max_bytes=24,
+            seconds=2.5,
+            ports=frozenset({443, 8443}),
+            allowed_networks=(ip_network("10.1.0.0/16"), ip_network("fd00::/8")),
+        ),
+    )
     assert given.auth == "keys"
     assert given.limits == ShellLimits(
         command_timeout_secs=16,
@@ -83,6 +103,15 @@ def test_every_setting_reaches_its_part(tmp_path: Path) -> None:
     assert given.loop == LoopSettings(max_iterations=5, max_item_output_bytes=2048, stream_output=False)
 
 
+def test_urls_may_be_left_alone(tmp_path: Path) -> None:
+    environ = {
+        "LIMPET_HOME": "/h",
+        "LIMPET_FEATURES__SHELL__TYPE": "memory",
+        "LIMPET_FEATURES__FILE_URL__ENABLED": "false",
+    }
+    assert composed(load_config(environ=environ, working_directory=tmp_path)).inputs == InputSettings(fetch=None)
+
+
 def test_without_settings_the_parts_have_their_own_defaults(tmp_path: Path) -> None:
     environ = {"LIMPET_HOME": "/h", "LIMPET_FEATURES__SHELL__TYPE": "memory"}
     given = composed(load_config(environ=environ, working_directory=tmp_path))
@@ -92,6 +121,7 @@ def test_without_settings_the_parts_have_their_own_defaults(tmp_path: Path) -> N
 
 
 def test_the_sections_name_every_key_of_the_containers_settings() -> None:
-    known = {field.name for field in fields(Features().containers)} - {"max_live_boxes", "box_wait_secs"}
-    # The directory is a key of [storage], the seats are those two and one of [features.quotas].
+    elsewhere = {"max_live_boxes", "box_wait_secs", "max_input_files_per_request", "max_input_bytes_per_request"}
+    known = {field.name for field in fields(Features().containers)} - elsewhere
+    # The directory is a key of [storage], the seats are the first two and one of [features.quotas]; the others are the inputs'.
     assert known == {field.name for field in fields(ContainerSettings)} - {"directory", "seats"}

@@ -166,6 +166,12 @@ def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
         )
     if containers.max_idle_ttl_secs < containers.default_idle_ttl_secs:
         yield "features.containers.max_idle_ttl_secs", "should be at least default_idle_ttl_secs"
+    for index, network in enumerate(sections.features.file_url.allowed_networks):
+        if not _is_network(network):
+            yield (
+                f"features.file_url.allowed_networks[{index}]",
+                f'"{network}" is not a network; write it as 10.1.0.0/16 or 2001:db8::/32, with no bits set behind the prefix',
+            )
     cap = limits.max_mem_limit_mb
     if cap is not None and (limits.default_mem_limit_mb or shell.memory_mb) > cap:
         yield (
@@ -175,6 +181,14 @@ def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
         )
     if sections.features.responses.compaction.enabled:
         yield "features.responses.compaction.enabled", "compaction is not built yet; leave it false"
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(host: str) -> bool:

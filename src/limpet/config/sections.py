@@ -125,10 +125,23 @@ class Containers:
     max_idle_ttl_secs: Positive = 60 * 24 * 3600
     max_files_per_exec: Positive = 64
     max_bytes_per_file: Positive = 25 * MIB
+    max_input_files_per_request: Positive = 50
+    max_input_bytes_per_request: Positive = 2048 * MIB
     max_live_boxes: Positive | None = None
     box_wait_secs: Annotated[float, Between(0)] = 60.0
     first_user_id: Annotated[int, Between(1000, 4_000_000_000)] = 2_000_000_000
     user_ids: Annotated[int, Between(1, 100_000_000)] = 500_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileUrl:
+    """What is fetched for requests that name a file by URL. `allowed_networks` are reachable beside the public internet."""
+
+    enabled: bool = True
+    max_bytes: Positive = 512 * MIB
+    timeout_secs: Annotated[float, Between(0.1, 3600)] = 60.0
+    allowed_networks: tuple[str, ...] = ()
+    ports: Annotated[tuple[int, ...], Between(1, 65_535)] = (443,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +199,7 @@ class Responses:
 class Features:
     shell: Shell = field(default_factory=Shell)
     containers: Containers = field(default_factory=Containers)
+    file_url: FileUrl = field(default_factory=FileUrl)
     quotas: Quotas = field(default_factory=Quotas)
     server_tools: ServerTools = field(default_factory=ServerTools)
     responses: Responses = field(default_factory=Responses)

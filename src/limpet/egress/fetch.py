@@ -8,7 +8,7 @@ import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import anyio
 import httpcore2
@@ -20,6 +20,7 @@ from limpet.egress.dialer import PublicOnly, Resolve, system_resolve
 MOST_URL = 8192
 PIECE = 1 << 16
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_KEPT = "%/:;=@?&+$,!*'()~|[]{}^`"  # what stands in a path or a query as its writer meant it
 _IDENTITY = frozenset({"", "identity"})
 _DEFLATED = frozenset({"gzip", "x-gzip", "deflate"})
 
@@ -166,7 +167,16 @@ def check_url(url: str, *, ports: frozenset[int] = frozenset({443})) -> SplitRes
         raise FetchRefused(f"{_shown(url)} names no host.", "Write it as https://files.example.com/data.csv.")
     if port not in ports:
         raise FetchRefused(f"Port {port} may not be dialed.", f"Use one of: {', '.join(map(str, sorted(ports)))}.")
-    return parts._replace(fragment="", path=parts.path or "/")
+    return _in_ascii(parts)._replace(fragment="", path=quote(parts.path or "/", safe=_KEPT))
+
+
+def _in_ascii(parts: SplitResult) -> SplitResult:
+    """As it goes over the wire: a name in its ASCII form, other letters as %XX."""
+    try:
+        netloc = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode("ascii")
+    except UnicodeError as error:
+        raise FetchRefused(f"{parts.netloc[:100]!r} names no host.", "Write it as files.example.com.") from error
+    return parts._replace(netloc=netloc, query=quote(parts.query, safe=_KEPT))
 
 
 def _unpacked(unpack: "zlib._Decompress", raw: bytes) -> Iterator[bytes]:

@@ -61,6 +61,13 @@ class _Text(_Kept):
     text: StrictStr
 
 
+class _File(_Kept):
+    file_id: Id | None = None
+    file_url: StrictStr | None = None
+    file_data: StrictStr | None = None
+    filename: StrictStr | None = None
+
+
 class _AnyItem(_Kept):
     """What holds for items of every kind."""
 
@@ -117,6 +124,8 @@ _KINDS: Mapping[str, TypeAdapter[Any]] = {
     "item_reference": TypeAdapter(_Reference),
 }
 _TEXT: TypeAdapter[_Text] = TypeAdapter(_Text)
+_FILE: TypeAdapter[_File] = TypeAdapter(_File)
+_SOURCES = ("file_id", "file_url", "file_data")
 _TEXTS = frozenset({"input_text", "output_text"})
 
 
@@ -140,6 +149,8 @@ def _item(item: Json, place: str) -> Json:
     checked(_KINDS.get(kind, _ANY), item, at=place)
     if kind == "message":
         _parts(item["content"], f"{place}.content")
+    if kind == "function_call_output":
+        _parts(item["output"], f"{place}.output")
     return {**item, "type": kind}
 
 
@@ -148,3 +159,16 @@ def _parts(content: str | list[Json], place: str) -> None:
         for position, part in enumerate(content):
             if part["type"] in _TEXTS:
                 checked(_TEXT, part, at=f"{place}[{position}]")
+            if part["type"] == "input_file":
+                _file(part, f"{place}[{position}]")
+
+
+def _file(part: Json, place: str) -> None:
+    checked(_FILE, part, at=place)
+    given = [source for source in _SOURCES if part.get(source) is not None]
+    if len(given) != 1:
+        raise RequestInvalid(
+            f"{place} names {' and '.join(given) or 'no file'}: give one of {', '.join(_SOURCES)}.",
+            param=place,
+            code="invalid_input_file",
+        )

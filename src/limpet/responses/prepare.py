@@ -1,8 +1,10 @@
 """From a checked request to a run: the provider, the history, the container. What a client did wrong is found here."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import anyio
 
 from limpet.containers.container import ShellLimits
 from limpet.containers.manager import ContainerManager
@@ -11,6 +13,7 @@ from limpet.core.clock import Clock
 from limpet.core.errors import RequestError
 from limpet.responses.describe import shell_description
 from limpet.responses.history import History, check_outputs, completed, history
+from limpet.responses.inputs import Gathered, InputFiles, marked, unmarked
 from limpet.responses.loop import Bounds, Run
 from limpet.responses.metrics import Metrics
 from limpet.responses.request import Asked, ContainerAuto, ContainerReference, Local
@@ -22,9 +25,10 @@ from limpet.store.executions import Executions
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.routing import Router
-from limpet.upstreams.upstream import ShellOffer
+from limpet.upstreams.upstream import ShellOffer, Upstream
 
 Json = dict[str, Any]
+CLEARING = 15.0  # seconds for taking back a container that nobody gets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +47,15 @@ class LoopSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
     """Where a response's shell calls are carried out. `note` tells the model what was lost on the way here; `given` is the container's
-    `spec`, with the skills and files that it was given."""
+    `spec`, with the skills and files that it was given; `container` is there where the gateway carries them out, made for this response
+    where it `is_new`."""
 
     container_id: str | None = None
     environment: Json | None = None
     note: str | None = None
     given: Json = field(default_factory=dict)
+    container: ContainerRecord | None = None
+    is_new: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,6 +103,7 @@ class Preparer:
         owner: str,
         data: str,
         metrics: Metrics,
+        files: InputFiles,
     ) -> None:
         self._responses = responses
         self._executions = executions
@@ -109,6 +117,7 @@ class Preparer:
         self._owner = owner
         self._data = data
         self._metrics = metrics
+        self._files = files
 
     async def prepare(self, tenant: str, asked: Asked, *, keeps_commands: Callable[[], bool]) -> Prepared:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
@@ -116,7 +125,9 @@ class Preparer:
         before = await self._history(tenant, asked, provider=chosen.upstream.name)
         check_outputs(before.items, asked.input)
         response_id = ids.new_id(ids.RESPONSE)
-        place = await self._place(tenant, asked, before, response_id)
+        asked = replace(asked, input=unmarked(asked.input))
+        asked, place = await self._settle(tenant, asked, before, response_id, upstream=chosen.upstream)
+        transcript = await self._told(tenant, completed([*before.items, *asked.input]))
         record = self._record(tenant, asked, place, response_id, provider=chosen.upstream.name)
         host = ShellHost(
             containers=self._containers,
@@ -134,7 +145,7 @@ class Preparer:
                 upstream=chosen.upstream,
                 model=chosen.model,
                 instructions=asked.body.instructions,
-                transcript=completed([*before.items, *asked.input]),
+                transcript=transcript,
                 tools=asked.other_tools,
                 options=asked.options(),
                 shell=self._shell(asked, place),
@@ -164,6 +175,34 @@ class Preparer:
             characters=self._limits.max_output_chars,
         )
 
+    async def _settle(
+        self, tenant: str, asked: Asked, before: History, response_id: str, *, upstream: Upstream
+    ) -> tuple[Asked, _Place]:
+        """The response's place, and its input with what is to be stored of the files in it: they are there now."""
+        if asked.shell is None or isinstance(asked.shell.environment, Local):
+            await self._files.check_shown(tenant, asked.input, provider=upstream.name, type=upstream.type)
+            return asked, await self._place(tenant, asked, before, response_id)
+        async with self._files.gathered(tenant, asked.input) as gathered:
+            place = await self._place(tenant, asked, before, response_id)
+            assert place.container is not None, "a hosted shell has a container"
+            return replace(asked, input=await self._bring(place.container, asked, gathered, is_new=place.is_new)), place
+
+    async def _bring(
+        self, container: ContainerRecord, asked: Asked, gathered: Sequence[Gathered], *, is_new: bool
+    ) -> list[Json]:
+        try:
+            rows = await self._containers.files.bring(container, [each.file for each in gathered])
+        except BaseException:
+            if is_new:
+                with anyio.move_on_after(CLEARING, shield=True):
+                    await self._containers.delete(container.tenant, container.id)
+            raise
+        return marked(asked.input, gathered, rows)
+
+    async def _told(self, tenant: str, items: list[Json]) -> list[Json]:
+        directory = self._data if self._data.startswith("/") else "$LIMPET_DATA"
+        return await self._files.told(tenant, items, directory=directory)
+
     async def _place(self, tenant: str, asked: Asked, before: History, response_id: str) -> _Place:
         """The response's container. A chain keeps its own, also over turns without a shell (DECISIONS, seed 04)."""
         if asked.shell is None:
@@ -181,7 +220,7 @@ class Preparer:
         note = None
         if before.container_id is not None:
             note = "the earlier container of this conversation has expired or was deleted; this one is new, its files are gone."
-        return _hosted(container, note=note)
+        return replace(_hosted(container, note=note), is_new=True)
 
     async def _is_usable(self, tenant: str, container_id: str) -> bool:
         try:
@@ -244,7 +283,9 @@ class Preparer:
 
 def _hosted(container: ContainerRecord, *, note: str | None = None) -> _Place:
     environment = {"type": "container_reference", "container_id": container.id}
-    return _Place(container_id=container.id, environment=environment, note=note, given=container.spec)
+    return _Place(
+        container_id=container.id, environment=environment, note=note, given=container.spec, container=container
+    )
 
 
 def _asked_of(environment: ContainerAuto | None) -> Json:

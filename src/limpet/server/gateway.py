@@ -26,9 +26,11 @@ from limpet.core import ids
 from limpet.core.clock import Clock, SystemClock, seconds
 from limpet.core.errors import AddressUnusable, RuntimeUnavailable
 from limpet.core.ports import Runtime
+from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import LoopSettings, Preparer
 from limpet.responses.service import ResponseService
+from limpet.responses.sources import InputSettings
 from limpet.server import containers, files, health, responses, skills
 from limpet.server.app import application
 from limpet.server.auth import LoopbackOnly
@@ -73,6 +75,7 @@ class GatewaySettings:
     limits: ShellLimits = field(default_factory=ShellLimits)
     box: BoxSettings = field(default_factory=BoxSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
+    inputs: InputSettings = field(default_factory=InputSettings)
     data: str = "/mnt/data"
     has_network: bool = False
     stop_boxes: bool = False
@@ -106,8 +109,9 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
             _manager(settings, runtime, database, vault, clock, Supplies(bundles, uploads), quotas)
         )
         journal = await stack.enter_async_context(Journal(database))
+        inputs = InputFiles(uploads, settings=settings.inputs, spool=settings.home)
         service = await stack.enter_async_context(
-            _service(settings, database, journal, router=router, manager=manager, clock=clock, metrics=metrics)
+            _service(settings, database, journal, inputs, router=router, manager=manager, clock=clock, metrics=metrics)
         )
         routes = [
             *responses.routes(service, keep_alive=settings.keep_alive),
@@ -162,6 +166,7 @@ def _service(
     settings: GatewaySettings,
     database: Database,
     journal: Journal,
+    inputs: InputFiles,
     *,
     router: Router,
     manager: ContainerManager,
@@ -182,6 +187,7 @@ def _service(
         owner=ids.new_id("node"),
         data=settings.data,
         metrics=metrics,
+        files=inputs,
     )
     return ResponseService(responses=rows, journal=journal, preparer=preparer, clock=clock, metrics=metrics)
 

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from ipaddress import ip_network
 
 import anyio
 import structlog
@@ -12,7 +13,9 @@ from limpet.containers.container import BoxSettings, ContainerSettings, ShellLim
 from limpet.containers.quotas import QuotaSettings
 from limpet.containers.seats import SeatLimits
 from limpet.core.ports import Offer, Runtime
+from limpet.egress.fetch import FetchSettings
 from limpet.responses.prepare import LoopSettings
+from limpet.responses.sources import InputSettings
 from limpet.server import gateway
 from limpet.store.database import DatabaseSettings
 from limpet.upstreams.routing import ProviderSettings, Route
@@ -74,6 +77,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         database=DatabaseSettings(url=config.database.url or ""),
         storage=storage_of(config),
         containers=_containers_of(config),
+        inputs=_inputs_of(config),
         quotas=QuotaSettings(
             max_bytes=config.features.quotas.max_bytes,
             max_containers=config.features.quotas.max_containers,
@@ -114,6 +118,21 @@ def _containers_of(config: Config) -> ContainerSettings:
             wait=containers.box_wait_secs,
         ),
         directory=config.storage.container_files.path,
+    )
+
+
+def _inputs_of(config: Config) -> InputSettings:
+    containers, url = config.features.containers, config.features.file_url
+    fetch = FetchSettings(
+        max_bytes=url.max_bytes,
+        seconds=url.timeout_secs,
+        ports=frozenset(url.ports),
+        allowed_networks=tuple(ip_network(text) for text in url.allowed_networks),
+    )
+    return InputSettings(
+        max_files=containers.max_input_files_per_request,
+        max_bytes=containers.max_input_bytes_per_request,
+        fetch=fetch if url.enabled else None,
     )
 
 
