@@ -14,7 +14,8 @@ from limpet.core.errors import CommandDenied, ConfigInvalid, FileDenied, OfferMi
 from limpet.core.ports import Offer
 from limpet.guard.policy import Policy
 from limpet.runtimes.local.runtime import LocalRuntime
-from limpet.workspace.opening import Asked, Opening, asked_walls, open_in
+from limpet.workspace.opening import Asked, Opening, open_in
+from limpet.workspace.walls import asked_walls
 from tests.support.runtimes import opened
 
 pytestmark = pytest.mark.anyio

@@ -5,6 +5,7 @@ policy: no allowlist, no retry, no redaction, no logging of command text. What i
 is not offered raises OfferMissing when the sandbox is created, never at the first call.
 """
 
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -108,6 +109,15 @@ class Walls:
     is_read_only: bool = False
     paths: tuple[str, ...] | None = None
 
+    @property
+    def digest(self) -> str:
+        """The same for the same walls in any process; "" for none."""
+        if self == Walls():
+            return ""
+        programs = None if self.programs is None else sorted(self.programs)
+        values = (programs, sorted(self.hidden), self.is_read_only, self.paths)
+        return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
@@ -136,12 +146,14 @@ class SandboxSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRef:
-    """From this another process attaches again. `facts` are the runtime's own, JSON values only; `version` is theirs."""
+    """From this another process attaches again. `facts` are the runtime's own, JSON values only; `version` is theirs. `walls` is the
+    digest of those that it was made with."""
 
     runtime: str
     name: str
     boot_id: str
     version: int = 1
+    walls: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 

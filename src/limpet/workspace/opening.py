@@ -13,7 +13,18 @@ import anyio
 from limpet.core.clock import Clock, SystemClock
 from limpet.core.errors import BootFailed, OfferMissing
 from limpet.core.ids import new_id
-from limpet.core.ports import Lifetime, Limits, Offer, Runtime, Sandbox, SandboxRef, SandboxSpec, TimeToLive, WhileOwned
+from limpet.core.ports import (
+    Lifetime,
+    Limits,
+    Offer,
+    Runtime,
+    Sandbox,
+    SandboxRef,
+    SandboxSpec,
+    TimeToLive,
+    Walls,
+    WhileOwned,
+)
 from limpet.core.secret import Secret
 from limpet.guard.environment import secrets_in
 from limpet.guard.policy import Policy
@@ -25,6 +36,7 @@ from limpet.workspace.names import refuse_reserved
 from limpet.workspace.places import Places, find_places
 from limpet.workspace.rules import Rules
 from limpet.workspace.surroundings import Surroundings
+from limpet.workspace.walls import refuse_unheld, walls_of
 from limpet.workspace.workspace import Workspace
 
 DEFAULT_TTL = 1200.0
@@ -84,8 +96,11 @@ async def open_in(
     refuse_reserved(name, where="open_workspace")
     capabilities = read_capabilities(rules.capabilities)
     policy = capabilities.narrow(rules.policy)
-    refuse_unheld(policy, runtime)
-    sandbox = await _enter(runtime, name, opening)
+    walls = walls_of(policy)
+    refuse_unheld(
+        policy, runtime.name, runtime.offers, built=walls.digest if opening.ref is None else opening.ref.walls
+    )
+    sandbox = await _enter(runtime, name, opening, walls)
     try:
         places = await find_places(sandbox, runtime.offers) if capabilities.shell else Places()
         async with Surroundings(sandbox, places) as surroundings:
@@ -96,30 +111,9 @@ async def open_in(
             await _close(sandbox, opening)
 
 
-def refuse_unheld(policy: Policy | None, runtime: Runtime) -> None:
-    """OfferMissing that names the rule, where a policy wants walls and the runtime can only advise."""
-    if policy is None or policy.enforce != "wall":
-        return
-    for rule, wall in asked_walls(policy).items():
-        if wall is None or wall not in runtime.offers:
-            raise OfferMissing(runtime.name, f"a wall for the rule {rule}", [offer.value for offer in runtime.offers])
-
-
-def asked_walls(policy: Policy) -> dict[str, Offer | None]:
-    """The rules of a policy that walls are wanted for, each with the offer that holds it; None where nothing can."""
-    walls: dict[str, tuple[bool, Offer | None]] = {
-        "allowed_commands": (policy.allowed_commands is not None, Offer.WALL_ALLOWED_COMMANDS),
-        "blocked_commands": (bool(policy.blocked_commands), Offer.WALL_BLOCKED_COMMANDS),
-        "readonly": (policy.readonly, Offer.WALL_READONLY),
-        "allowed_paths": (policy.allowed_paths is not None, Offer.WALL_ALLOWED_PATHS),
-        "confirm_destructive": (policy.confirm_destructive, None),
-    }
-    return {rule: offer for rule, (is_asked, offer) in walls.items() if is_asked}
-
-
-async def _enter(runtime: Runtime, name: str, opening: Opening) -> Sandbox:
+async def _enter(runtime: Runtime, name: str, opening: Opening, walls: Walls) -> Sandbox:
     if opening.ref is None:
-        return await runtime.create(_spec(name, opening))
+        return await runtime.create(_spec(name, opening, walls))
     for offer in opening.needs | {Offer.ATTACH}:
         if offer not in runtime.offers:
             raise OfferMissing(runtime.name, offer.value, [one.value for one in runtime.offers])
@@ -152,7 +146,7 @@ async def _close(sandbox: Sandbox, opening: Opening) -> None:
         await sandbox.destroy()
 
 
-def _spec(name: str, opening: Opening) -> SandboxSpec:
+def _spec(name: str, opening: Opening, walls: Walls) -> SandboxSpec:
     if _NAME.fullmatch(name) is None:
         raise BootFailed(f"{name!r} cannot be its name. Use letters, digits, _ and -, 48 at most.")
     lifetime: Lifetime = WhileOwned() if opening.lifetime == "process" else TimeToLive(opening.ttl)
@@ -164,5 +158,6 @@ def _spec(name: str, opening: Opening) -> SandboxSpec:
         limits=opening.limits,
         env=opening.env,
         read_only=opening.read_only,
+        walls=walls,
         needs=opening.needs | ({Offer.ATTACH} if opening.lifetime == "ttl" else frozenset()),
     )

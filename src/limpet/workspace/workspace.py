@@ -15,7 +15,7 @@ from limpet.core.clock import Clock, SystemClock
 from limpet.core.command import Aborted, Argv, Command, Lost, Outcome, Script, Terminal
 from limpet.core.errors import BadCommand, ConfigInvalid, SandboxClosed, SandboxGone
 from limpet.core.ids import new_id
-from limpet.core.ports import Process, Sandbox, SandboxRef
+from limpet.core.ports import Offer, Process, Sandbox, SandboxRef
 from limpet.guard.policy import Policy
 from limpet.guard.redact import Redaction, Redactor
 from limpet.workspace.audit import Call
@@ -25,6 +25,7 @@ from limpet.workspace.places import Places
 from limpet.workspace.result import RunResult
 from limpet.workspace.rules import Rules, sentence_of
 from limpet.workspace.screened import ScreenedProcess
+from limpet.workspace.walls import refuse_unheld
 
 EXEC = "exec"
 LETTING_GO = 5.0  # seconds that killing a command may hold up a caller who was cancelled
@@ -127,7 +128,9 @@ class Workspace:
         session: str | None = None,
     ) -> "Workspace":
         """The same box behind further rules, which add up: a command must pass these and those of this workspace, and what either
-        screens is screened. `roots` are the directories that count as the view's own, for its policy."""
+        screens is screened. `roots` are the directories that count as the view's own, for its policy. OfferMissing where `policy`
+        wants walls that the box was not made with."""
+        refuse_unheld(policy, self.ref.runtime, frozenset(Offer), built=self.ref.walls)
         rules = self.rules.with_more(policy=policy, redaction=redaction, roots=roots, session=session)
         view = Workspace(self._sandbox, rules=rules, clock=self._clock)
         view._changing = self._changing

@@ -178,7 +178,7 @@ class BubblewrapRuntime:
         client = await self._greet(plan.place, started.agent)
         disk = self._settings.limits(plan.spec.limits).disk
         files = plan.layout.files
-        ref = reference(plan.spec.name, started.agent, plan.place, files, owner=plan.user_id, disk=disk)
+        ref = reference(plan.spec, started.agent, plan.place, files, owner=plan.user_id, disk=disk)
 
         async def leave() -> None:
             if started.lifeline is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.core.errors import SandboxGone
-from limpet.core.ports import Limits, SandboxRef
+from limpet.core.ports import Limits, SandboxRef, SandboxSpec
 
 NAME = "bubblewrap"
 ENDS_WITH_OWNER = "ends_with_owner"  # in the record of a box that lives no longer than its creator
@@ -119,14 +119,14 @@ class Agent:
 
 
 def reference(
-    name: str, agent: Agent, place: Place, files: Mapping[str, Path], *, owner: int | None, disk: int | None
+    spec: SandboxSpec, agent: Agent, place: Place, files: Mapping[str, Path], *, owner: int | None, disk: int | None
 ) -> SandboxRef:
     """From this another process finds the box, its files, and how much disk it may use."""
     facts = {
-        **agent.facts(name),
+        **agent.facts(spec.name),
         "socket": str(place.socket),
         "files": {path: str(directory) for path, directory in files.items()},
         "owner": owner,
         "disk": disk,
     }
-    return SandboxRef(runtime=NAME, name=name, boot_id=agent.boot_id, facts=facts)
+    return SandboxRef(runtime=NAME, name=spec.name, boot_id=agent.boot_id, walls=spec.walls.digest, facts=facts)
