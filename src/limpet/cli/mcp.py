@@ -27,6 +27,7 @@ from limpet.mcp.session import Offering
 from limpet.tools.bash.config import BashConfig, ShellConfig, shell_config_from
 from limpet.workspace.approvals import Approver
 from limpet.workspace.names import refuse_unusable
+from limpet.workspace.opening import refuse_unheld
 
 TOKEN = "LIMPET_MCP_TOKEN"
 WHERE = "limpet mcp"
@@ -70,7 +71,7 @@ def mcp(options: Options) -> None:
 
 
 async def _over_stdio(options: Options, rules: ShellConfig) -> None:
-    async with _runtime(options) as runtime:
+    async with _runtime(options, rules.policy) as runtime:
         await stdio.serve(_offering(options, rules, runtime))
 
 
@@ -87,7 +88,7 @@ async def _over_http(options: Options, rules: ShellConfig, host: str, port: int)
         def ready() -> None:
             print(f"limpet mcp serves {url}", flush=True)
 
-        async with _runtime(options) as runtime:
+        async with _runtime(options, rules.policy) as runtime:
             await http.serve(
                 _offering(options, rules, runtime),
                 listener,
@@ -98,12 +99,13 @@ async def _over_http(options: Options, rules: ShellConfig, host: str, port: int)
 
 
 @asynccontextmanager
-async def _runtime(options: Options) -> AsyncIterator[Runtime]:
-    """Open, and known to work: a client that is told so at once looks no further."""
+async def _runtime(options: Options, policy: Policy) -> AsyncIterator[Runtime]:
+    """Open, known to work and to hold the rules: what it cannot do is said before anything is served."""
     async with wiring.load_runtime(options.runtime, where=WHERE, key="--runtime") as runtime:
         probe = await runtime.probe()
         if not probe.works:
             raise RuntimeUnavailable(runtime.name, probe.detail, probe.remedy)
+        refuse_unheld(policy, runtime)
         yield runtime
 
 
