@@ -1,0 +1,85 @@
+"""What the guard allows of generated commands does not run the forbidden program, and the fuzzer would notice if it did."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from limpet.guard.syntax import Parser
+from tests.guard.fuzz.box import opened_box, why_there_are_no_boxes
+from tests.guard.fuzz.expand import Grammar
+from tests.guard.fuzz.grammars.all import GRAMMARS
+from tests.guard.fuzz.run import ALLOWED, WITHOUT_DOUBTS, fuzz, guard, weakened
+from tests.guard.fuzz.weak import WEAK
+
+SEED = 20_261_121
+COUNT = 300
+ENOUGH = 0.15  # so many of a grammar's scripts must be allowed, or nothing is shown by it
+BITES_WITHIN = 400  # scripts of each grammar
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(bool(why_there_are_no_boxes()), reason=why_there_are_no_boxes() or "boxes are there"),
+]
+each_grammar = pytest.mark.parametrize("grammar", GRAMMARS.values(), ids=GRAMMARS.keys())
+
+
+@pytest.fixture(scope="module")
+async def parser(anyio_backend: str) -> AsyncIterator[Parser]:
+    async with Parser() as parser:
+        yield parser
+
+
+@each_grammar
+async def test_nothing_that_the_guard_allows_runs_the_forbidden_program(parser: Parser, grammar: Grammar) -> None:
+    report = await fuzz([grammar], seed=SEED, count=COUNT, asks=guard(parser))
+
+    assert report.escapes == []
+    assert report.generated.total() == COUNT
+    assert report.allowed_share() >= ENOUGH
+
+
+@each_grammar
+async def test_each_grammar_finds_out_a_judge_of_first_words(grammar: Grammar) -> None:
+    asks = weakened("first-token", WEAK["first-token"])
+
+    report = await fuzz([grammar], seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1)
+
+    assert report.escapes
+
+
+@each_grammar
+async def test_each_grammar_finds_out_the_guard_without_its_doubts(parser: Parser, grammar: Grammar) -> None:
+    asks = guard(parser, WITHOUT_DOUBTS)
+
+    report = await fuzz([grammar], seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1)
+
+    assert report.escapes
+
+
+@pytest.mark.parametrize("weak", WEAK)
+async def test_a_judge_that_is_too_weak_is_found_out(weak: str) -> None:
+    asks = weakened(weak, WEAK[weak])
+
+    report = await fuzz(GRAMMARS.values(), seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1)
+
+    assert report.escapes
+
+
+async def test_the_same_seed_gives_the_same_scripts(parser: Parser) -> None:
+    first, second = [await fuzz(GRAMMARS.values(), seed=3, count=20, asks=guard(parser)) for _ in range(2)]
+
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "script", ["rm x", "/bin/rm x", "env -i /usr/bin/rm", "(sleep 0.05; rm x) & exit", "busybox rm x"]
+)
+async def test_the_box_sees_the_forbidden_program_run(script: str) -> None:
+    async with opened_box() as box:
+        deeds = await box.run([script, "echo rm x"])
+
+    assert [deed.ran for deed in deeds] == [True, False]
+
+
+async def test_the_forbidden_program_is_not_among_the_allowed() -> None:
+    assert "rm" not in ALLOWED
