@@ -5,8 +5,7 @@ import os
 import socket
 import sys
 import tomllib
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ import anyio
 
 from limpet import wiring
 from limpet.cli.run import refuse_unmeant
-from limpet.core.errors import AddressUnusable, ConfigInvalid, RuntimeUnavailable
+from limpet.core.errors import AddressUnusable, ConfigInvalid
 from limpet.core.ports import Runtime
 from limpet.core.secret import Secret
 from limpet.guard.policy import Policy
@@ -25,9 +24,8 @@ from limpet.mcp import http, stdio
 from limpet.mcp.door import SHORTEST, Door, is_loopback
 from limpet.mcp.session import Offering
 from limpet.tools.bash.config import BashConfig, ShellConfig, shell_config_from
-from limpet.workspace.approvals import Approver
+from limpet.workspace.approvals import ApprovalRequest, Approver
 from limpet.workspace.names import refuse_unusable
-from limpet.workspace.opening import refuse_unheld
 
 TOKEN = "LIMPET_MCP_TOKEN"
 WHERE = "limpet mcp"
@@ -71,7 +69,7 @@ def mcp(options: Options) -> None:
 
 
 async def _over_stdio(options: Options, rules: ShellConfig) -> None:
-    async with _runtime(options, rules.policy) as runtime:
+    async with wiring.load_runtime(options.runtime, where=WHERE, key="--runtime") as runtime:
         await stdio.serve(_offering(options, rules, runtime))
 
 
@@ -88,9 +86,12 @@ async def _over_http(options: Options, rules: ShellConfig, host: str, port: int)
         def ready() -> None:
             print(f"limpet mcp serves {url}", flush=True)
 
-        async with _runtime(options, rules.policy) as runtime:
+        async with wiring.load_runtime(options.runtime, where=WHERE, key="--runtime") as runtime:
+            offering = _offering(options, rules, runtime)
+            async with offering.open_workspace(nobody):
+                pass  # what cannot be opened, or held as a wall, is said now and not to the first client
             await http.serve(
-                _offering(options, rules, runtime),
+                offering,
                 listener,
                 door=partial(Door, token=token),
                 bounds=http.Bounds(sessions=options.sessions, idle=options.idle),
@@ -98,15 +99,9 @@ async def _over_http(options: Options, rules: ShellConfig, host: str, port: int)
             )
 
 
-@asynccontextmanager
-async def _runtime(options: Options, policy: Policy) -> AsyncIterator[Runtime]:
-    """Open, known to work and to hold the rules: what it cannot do is said before anything is served."""
-    async with wiring.load_runtime(options.runtime, where=WHERE, key="--runtime") as runtime:
-        probe = await runtime.probe()
-        if not probe.works:
-            raise RuntimeUnavailable(runtime.name, probe.detail, probe.remedy)
-        refuse_unheld(policy, runtime)
-        yield runtime
+def nobody(request: ApprovalRequest) -> bool:
+    """An approver where no client is there yet."""
+    return False
 
 
 def _offering(options: Options, rules: ShellConfig, runtime: Runtime) -> Offering:
