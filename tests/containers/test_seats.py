@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import anyio
 import pytest
 
+from limpet.containers.meter import Unmetered
 from limpet.containers.seats import SeatCounts, SeatLimits, Seats
 from limpet.core.errors import BoxesBusy
 
@@ -36,7 +37,7 @@ class Boxes:
 
     def seats(self, *, can_sleep: bool = True, **limits: float) -> Seats:
         bounds = SeatLimits(**({"wait": 5.0} | limits))  # type: ignore[arg-type]  # the tests name its fields
-        return Seats(bounds, put_to_sleep=self.put_to_sleep, can_sleep=can_sleep, clock=self)
+        return Seats(bounds, put_to_sleep=self.put_to_sleep, can_sleep=can_sleep, clock=self, meter=Unmetered())
 
 
 async def waits(seats: Seats, count: int) -> None:

@@ -21,6 +21,7 @@ from limpet.containers.container import (
     sandbox_spec,
     stored_ref,
 )
+from limpet.containers.meter import Meter
 from limpet.containers.supplies import Skill, write_skills
 from limpet.core.clock import Clock
 from limpet.core.errors import PlaceUnusable, SandboxClosed, SandboxGone
@@ -76,8 +77,10 @@ class Boxes:
         box: BoxSettings,
         limits: ShellLimits,
         clock: Clock,
+        meter: Meter,
     ) -> None:
         self.runtime = runtime
+        self._meter = meter
         self._containers = containers
         self._directory = home / "boxes"
         self._named = named
@@ -113,7 +116,14 @@ class Boxes:
         sandbox = await self.find(record)
         if sandbox is not None:
             return Entered(sandbox=sandbox)
-        return Entered(sandbox=await self._boot(record), lost_before=record.boot_id is not None)
+        had_one, begun = record.boot_id is not None, self._clock.monotonic()
+        try:
+            booted = await self._boot(record)
+        except Exception:
+            self._meter.boot_failed()
+            raise
+        self._meter.booted(self._clock.monotonic() - begun, is_wake=had_one)
+        return Entered(sandbox=booted, lost_before=had_one)
 
     async def find(self, record: ContainerRecord) -> Sandbox | None:
         """Its box if it has one that answers, entered now if it was booted by an earlier process. Call with `gate` held."""

@@ -12,6 +12,7 @@ from limpet.containers.changes import compare, content_type, is_known, safe_name
 from limpet.containers.container import ContainerSettings
 from limpet.containers.contents import Choose, Counted, opened, whole
 from limpet.containers.copying import DATA, NOT_KEPT, Copies, Copy
+from limpet.containers.meter import Meter
 from limpet.containers.quotas import Quotas
 from limpet.containers.supplies import Incoming, final_names
 from limpet.core.clock import Clock
@@ -44,10 +45,12 @@ class Shelf:
         clock: Clock,
         copies: Copies,
         quotas: Quotas,
+        meter: Meter,
     ) -> None:
         self._rows = rows
         self._copies = copies
         self._quotas = quotas
+        self._meter = meter
         self._boxes = boxes
         self._running = running
         self._readable = readable
@@ -69,24 +72,31 @@ class Shelf:
         async with box.shelf:
             if self._boxes.of(record.id) is not box:
                 return []  # the container ended while this waited
-            files = self._boxes.files(record)
-            known = await self._known(record.id, box)
-            try:
-                found = await _listing(files)
-            except (SandboxGone, SandboxClosed):
-                return []  # the next lease gets a new box, and its first capture sees what is left
-            changes = compare(known, found, most=self._settings.max_files_per_exec)
-            if changes.gone:
-                await self._rows.delete_paths(record.id, changes.gone)
-                self._copies.nudge()
-                for path in changes.gone:
-                    del known[path]
-            changed = []
-            for stat in changes.touched:
-                row = await self._record(record, files, stat, known, response_id=response_id)
-                if row is not None:
-                    changed.append(row)
+            begun = self._clock.monotonic()
+            changed = await self._captured(record, box, response_id)
+            self._meter.captured(self._clock.monotonic() - begun)
             return changed
+
+    async def _captured(self, record: ContainerRecord, box: Box, response_id: str | None) -> list[ContainerFileRecord]:
+        """Call with its shelf held."""
+        files = self._boxes.files(record)
+        known = await self._known(record.id, box)
+        try:
+            found = await _listing(files)
+        except (SandboxGone, SandboxClosed):
+            return []  # the next lease gets a new box, and its first capture sees what is left
+        changes = compare(known, found, most=self._settings.max_files_per_exec)
+        if changes.gone:
+            await self._rows.delete_paths(record.id, changes.gone)
+            self._copies.nudge()
+            for path in changes.gone:
+                del known[path]
+        changed = []
+        for stat in changes.touched:
+            row = await self._record(record, files, stat, known, response_id=response_id)
+            if row is not None:
+                changed.append(row)
+        return changed
 
     async def count_missing(self, record: ContainerRecord) -> int:
         """How many recorded files are no longer there."""

@@ -25,6 +25,7 @@ from limpet.containers.container import (
 )
 from limpet.containers.copying import Copies
 from limpet.containers.files import Shelf
+from limpet.containers.meter import Meter, Unmetered
 from limpet.containers.narrowing import adapted, narrow
 from limpet.containers.provider import Provider
 from limpet.containers.quotas import Quotas, QuotaSettings
@@ -93,6 +94,7 @@ class ContainerManager:
         copies: Vault | None = None,
         supplies: Supplies | None = None,
         quotas: Quotas | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._runtime = runtime
         self._settings = settings or ContainerSettings()
@@ -100,6 +102,7 @@ class ContainerManager:
         self._clock = clock or SystemClock()
         self._stop_boxes = stop_boxes
         self._quotas = quotas or Quotas(db, QuotaSettings())
+        self._meter = meter or Unmetered()
         self._rows = Containers(db)
         self._executions = Executions(db)
         self._boxes = Boxes(
@@ -110,6 +113,7 @@ class ContainerManager:
             box=box or BoxSettings(),
             limits=self._limits,
             clock=self._clock,
+            meter=self._meter,
         )
         self.files = self._shelf(ContainerFiles(db), Copies(copies))
         self._provider = Provider(self._rows, self._boxes, self.files, supplies)
@@ -118,6 +122,7 @@ class ContainerManager:
             put_to_sleep=self._put_to_sleep,
             can_sleep=Offer.DIRECTORY in runtime.offers,
             clock=self._clock,
+            meter=self._meter,
         )
         self.trouble: str | None = None
         self.swept: tuple[str, ...] = ()
@@ -134,6 +139,7 @@ class ContainerManager:
             clock=self._clock,
             copies=copies,
             quotas=self._quotas,
+            meter=self._meter,
         )
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from limpet.containers.meter import Meter
 from limpet.core.clock import Clock
 from limpet.core.errors import BoxesBusy
 
@@ -52,7 +53,9 @@ class SeatCounts:
 class Seats:
     """The seats of one gateway. `put_to_sleep` ends an idle box and keeps its files; False where it is in use after all."""
 
-    def __init__(self, limits: SeatLimits, *, put_to_sleep: PutToSleep, can_sleep: bool, clock: Clock) -> None:
+    def __init__(
+        self, limits: SeatLimits, *, put_to_sleep: PutToSleep, can_sleep: bool, clock: Clock, meter: Meter
+    ) -> None:
         self._limits = limits
         self._put_to_sleep = put_to_sleep
         self._can_sleep = can_sleep
@@ -60,6 +63,7 @@ class Seats:
         self._seats: dict[str, Seat] = {}
         self._line: list[_Waiting] = []
         self._evicted = 0
+        self._meter = meter
 
     def counts(self) -> SeatCounts:
         busy = sum(seat.idle_since is None for seat in self._seats.values())
@@ -74,6 +78,7 @@ class Seats:
         if (seat := self._seats.get(container_id)) is not None:
             seat.idle_since = None
             return
+        begun = self._clock.monotonic()
         waiting = _Waiting(tenant)
         self._line.append(waiting)
         try:
@@ -85,6 +90,7 @@ class Seats:
         except TimeoutError as error:
             raise BoxesBusy(living=len(self._seats), waited=self._limits.wait) from error
         finally:
+            self._meter.waited(self._clock.monotonic() - begun)
             self._line.remove(waiting)
             self._wake()
 

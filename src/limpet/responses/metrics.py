@@ -1,22 +1,69 @@
-"""What the loop counts. One registry for the whole gateway; `/metrics` writes it out."""
+"""What the gateway counts. One registry for all of it; `/metrics` writes it out. docs/operating.md says what to watch."""
+
+from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from limpet.containers.seats import SeatCounts
+
 _SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 1800)
+# A boot takes tens of milliseconds, a look for changes a few.
+_SHORT = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
 
 class Metrics:
-    """Made once by the composition and handed to who counts."""
+    """Made once by the composition and handed to who counts; a `containers.meter.Meter`."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "limpet_http_requests", "HTTP requests", ("method", "route", "status"), registry=self.registry
-        )
-        self.running = Gauge("limpet_responses_running", "Responses that run now", registry=self.registry)
-        self.responses = Counter("limpet_responses", "Responses by how they ended", ("status",), registry=self.registry)
-        self.commands = Counter("limpet_commands", "Commands by how they ended", ("outcome",), registry=self.registry)
+        own = self.registry = CollectorRegistry()
+        self.requests = Counter("limpet_http_requests", "HTTP requests", ("method", "route", "status"), registry=own)
+        self.running = Gauge("limpet_responses_running", "Responses that run now", registry=own)
+        self.responses = Counter("limpet_responses", "Responses by how they ended", ("status",), registry=own)
+        self.commands = Counter("limpet_commands", "Commands by how they ended", ("outcome",), registry=own)
         self.seconds = Histogram(
-            "limpet_command_seconds", "Time of commands, boot not counted", buckets=_SECONDS, registry=self.registry
+            "limpet_command_seconds", "Time of commands, boot not counted", buckets=_SECONDS, registry=own
         )
-        self.files = Counter("limpet_captured_files", "Files that commands wrote", registry=self.registry)
+        self.files = Counter("limpet_captured_files", "Files that commands wrote", registry=own)
+        self._boots = Counter("limpet_boots", "Boxes that booted, or could not", ("result",), registry=own)
+        self._boot_seconds = Histogram("limpet_boot_seconds", "Time until a box answered", buckets=_SHORT, registry=own)
+        self._wakes = Counter("limpet_wakes", "Boots of containers that had had a box before", registry=own)
+        self._captures = Histogram(
+            "limpet_capture_seconds", "Time of looks for changed files", buckets=_SHORT, registry=own
+        )
+        self._waits = Histogram(
+            "limpet_box_wait_seconds", "Time in the line for a box", buckets=(0.001, *_SECONDS[1:]), registry=own
+        )
+        self._living = Gauge("limpet_boxes_living", "Boxes that live now", registry=own)
+        self._busy = Gauge("limpet_boxes_busy", "Living boxes that somebody uses now", registry=own)
+        self._waiting = Gauge("limpet_boxes_waiting", "Callers in the line for a box now", registry=own)
+        self._evictions = Counter("limpet_evictions", "Idle boxes that ended for others", registry=own)
+        self._stored = Gauge("limpet_stored_bytes", "Bytes that are kept now", ("area", "backend"), registry=own)
+        self._evicted = 0
+        for result in ("booted", "failed"):
+            self._boots.labels(result)  # a rate needs the zero before the first
+
+    def waited(self, seconds: float) -> None:
+        self._waits.observe(seconds)
+
+    def booted(self, seconds: float, *, is_wake: bool) -> None:
+        self._boots.labels("booted").inc()
+        self._boot_seconds.observe(seconds)
+        if is_wake:
+            self._wakes.inc()
+
+    def boot_failed(self) -> None:
+        self._boots.labels("failed").inc()
+
+    def captured(self, seconds: float) -> None:
+        self._captures.observe(seconds)
+
+    def look(self, boxes: SeatCounts, stored: Mapping[tuple[str, str], int]) -> None:
+        """Take in how things stand now: `stored` are bytes by area and backend."""
+        self._living.set(boxes.living)
+        self._busy.set(boxes.busy)
+        self._waiting.set(boxes.waiting)
+        self._evictions.inc(boxes.evicted - self._evicted)
+        self._evicted = boxes.evicted
+        self._stored.clear()
+        for (area, backend), size in stored.items():
+            self._stored.labels(area, backend).set(size)

@@ -44,6 +44,7 @@ from limpet.store.keys import ApiKeys
 from limpet.store.responses import Responses
 from limpet.store.skills import Skills
 from limpet.store.uploads import Uploads
+from limpet.store.usage import stored_bytes
 from limpet.store.vault import StorageSettings, Vault, kept_in
 from limpet.upstreams.routing import Route, Router
 
@@ -106,7 +107,7 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
         for provider in providers:
             await stack.enter_async_context(provider.upstream)
         manager = await stack.enter_async_context(
-            _manager(settings, runtime, database, vault, clock, Supplies(bundles, uploads), quotas)
+            _manager(settings, runtime, database, vault, clock, Supplies(bundles, uploads), quotas, metrics)
         )
         journal = await stack.enter_async_context(Journal(database))
         inputs = InputFiles(uploads, settings=settings.inputs, spool=settings.home)
@@ -125,6 +126,8 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
                 runtime=runtime.name,
                 router=router,
                 metrics=metrics,
+                boxes=manager.seats.counts,
+                stored=lambda: stored_bytes(database),
                 started_at=seconds(clock.now()),
             ),
         ]
@@ -146,6 +149,7 @@ def _manager(
     clock: Clock,
     supplies: Supplies,
     quotas: Quotas,
+    metrics: Metrics,
 ) -> ContainerManager:
     return ContainerManager(
         runtime,
@@ -159,6 +163,7 @@ def _manager(
         copies=vault if vault.copies_container_files else None,
         supplies=supplies,
         quotas=quotas,
+        meter=metrics,
     )
 
 

@@ -1,11 +1,14 @@
 """Is it alive, is it well, what has it done: `/livez`, `/healthz`, `/metrics`, and which models there are."""
 
+from collections.abc import Awaitable, Callable, Mapping
+
 import anyio
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from limpet.containers.seats import SeatCounts
 from limpet.core.clock import Clock
 from limpet.core.ports import Probe, Runtime
 from limpet.responses.metrics import Metrics
@@ -34,8 +37,18 @@ class Health:
             return self._probe, self._clock.monotonic() - self._at
 
 
-def routes(*, health: Health, runtime: str, router: Router, metrics: Metrics, started_at: int) -> list[Route]:
-    """`started_at` is in seconds since 1970; models have no other age."""
+def routes(
+    *,
+    health: Health,
+    runtime: str,
+    router: Router,
+    metrics: Metrics,
+    boxes: Callable[[], SeatCounts],
+    stored: Callable[[], Awaitable[Mapping[tuple[str, str], int]]],
+    started_at: int,
+) -> list[Route]:
+    """`boxes` and `stored` (bytes by area and backend) say how things stand; `started_at` is in seconds since 1970, models have no
+    other age."""
 
     async def livez(request: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -49,6 +62,7 @@ def routes(*, health: Health, runtime: str, router: Router, metrics: Metrics, st
         return JSONResponse(body, status_code=200 if probe.works else 503)
 
     async def metrics_page(request: Request) -> Response:
+        metrics.look(boxes(), await stored())
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     async def models(request: Request) -> Response:

@@ -1,10 +1,11 @@
-"""How much a tenant keeps: counted from the rows, for quotas and for the operator."""
+"""How much is kept, by one tenant or by all: counted from the rows, for quotas and for the operator."""
 
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
 from limpet.store.database import Database
+from limpet.store.places import backend_of, from_text
 from limpet.store.tables import blobs, container_files, containers
 
 
@@ -30,3 +31,22 @@ async def used_by(db: Database, tenant: str) -> Used:
     async with db.reading() as connection:
         row = (await connection.execute(query)).one()
     return Used(bytes=int(row[0]), containers=int(row[1]))
+
+
+async def stored_bytes(db: Database) -> dict[tuple[str, str], int]:
+    """Everybody's bytes by area (files, container_files) and backend (filesystem, database, s3). A captured file that has a copy elsewhere
+    counts in both places. StoreFailed."""
+    kept = select(blobs.c.area, blobs.c.place, func.sum(blobs.c.bytes)).where(blobs.c.state == "kept")
+    lying = (
+        select(func.coalesce(func.sum(container_files.c.bytes), 0))
+        .join(containers, containers.c.id == container_files.c.container_id)
+        .where(containers.c.status == "running")
+    )
+    async with db.reading() as connection:
+        sums = (await connection.execute(kept.group_by(blobs.c.area, blobs.c.place))).all()
+        beside_boxes = int((await connection.execute(lying)).scalar_one())
+    stored = {("files", "filesystem"): 0, ("container_files", "filesystem"): beside_boxes}
+    for area, place, size in sums:
+        key = (area, backend_of(from_text(place)))
+        stored[key] = stored.get(key, 0) + int(size)
+    return stored
