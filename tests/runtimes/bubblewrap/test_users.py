@@ -57,6 +57,19 @@ async def test_each_box_of_root_has_a_uid_of_its_own_that_owns_its_files(
 
 
 @needs_root
+async def test_a_directory_that_a_box_has_left_keeps_its_owner(runtime: BubblewrapRuntime, home: Path) -> None:
+    async with box_of(runtime, directory=home / "kept") as first:
+        await run(first, "echo one > f; mkdir d; echo one > d/g")
+    async with box_of(runtime, directory=home / "kept") as second:
+        await run(second, "echo two >> f; echo two >> d/g")
+
+        owners = {path.stat().st_uid for path in (home / "kept").rglob("*")}
+
+    assert (home / "kept/data/f").read_text() == (home / "kept/data/d/g").read_text() == "one\ntwo\n"
+    assert len(owners) == 1
+
+
+@needs_root
 async def test_a_directory_that_the_boxs_user_cannot_walk_to_is_carried_to_him(
     runtime: BubblewrapRuntime, home: Path
 ) -> None:

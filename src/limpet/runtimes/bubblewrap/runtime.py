@@ -157,13 +157,24 @@ class BubblewrapRuntime:
         image = spec.image or self._settings.image
         user_id = None
         if os.geteuid() == 0:
-            user_id = spec.user_id if spec.user_id is not None else self._unused_user()
+            user_id = self._user_for(spec)
         layout = lay_out(spec, place, image, user_id)
         if self._groups is not None:
             self._groups.make(place.group, self._settings.limits(spec.limits))
         return box.Plan(
             spec=spec, place=place, layout=layout, settings=self._settings, groups=self._groups, user_id=user_id
         )
+
+    def _user_for(self, spec: SandboxSpec) -> int:
+        """Who runs the box's commands. A directory that an earlier box has left keeps its owner: its files are his."""
+        if spec.user_id is not None:
+            return spec.user_id
+        data = None if spec.directory is None else spec.directory / "data"
+        if data is not None and data.is_dir() and not data.is_symlink():
+            owner = data.stat().st_uid
+            if 0 <= owner - self._settings.uid_first < self._settings.uid_count:
+                return owner
+        return self._unused_user()
 
     def _unused_user(self) -> int:
         """A uid of the upper half of the range that owns no box's directory here; the lower half is for lasting containers."""
