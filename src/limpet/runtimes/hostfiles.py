@@ -213,19 +213,19 @@ class HostFiles:
             while waiting:
                 below = waiting.pop()
                 for name, status in entries(base, below):
-                    if _UNFINISHED.fullmatch(name):
+                    if is_unfinished(name):
                         continue
                     inner = (*below, name)
-                    yield _described("/".join((place.path, *inner)), status)
+                    yield described("/".join((place.path, *inner)), status)
                     if recursive and stat.S_ISDIR(status.st_mode):
                         waiting.append(inner)
 
     def _stat(self, place: _Place) -> FileStat:
         if not place.parts:
             with self._directory(place, ()) as descriptor:
-                return _described(place.path, os.fstat(descriptor))
+                return described(place.path, os.fstat(descriptor))
         with self._directory(place, place.parts[:-1]) as parent:
-            found = _described(place.path, os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False))
+            found = described(place.path, os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False))
             return found if found.kind != "link" else replace(found, target=os.readlink(place.parts[-1], dir_fd=parent))
 
     def _mkdir(self, place: _Place) -> FileStat:
@@ -236,7 +236,7 @@ class HostFiles:
             finally:
                 os.close(root)
             try:
-                return _described(place.path, os.fstat(descriptor))
+                return described(place.path, os.fstat(descriptor))
             finally:
                 os.close(descriptor)
 
@@ -277,7 +277,7 @@ class _Writing:
             except IsADirectoryError as error:
                 raise NotAFile(self._place.asked, "directory") from error
             self._name = None
-            return _described(self._place.path, os.fstat(self._descriptor))
+            return described(self._place.path, os.fstat(self._descriptor))
 
     def close(self) -> None:
         if self._name is not None:
@@ -300,7 +300,13 @@ def _translated(asked: str, error: OSError) -> Exception:
             return FileError(asked, f"{asked} cannot be used: {error.strerror or error}.")
 
 
-def _described(path: str, status: os.stat_result) -> FileStat:
+def is_unfinished(name: str) -> bool:
+    """Whether a file is a write of ours that is under way, by its name."""
+    return _UNFINISHED.fullmatch(name) is not None
+
+
+def described(path: str, status: os.stat_result) -> FileStat:
+    """An entry of a directory of this host as the box sees it at `path`."""
     return FileStat(
         path=path,
         kind=_kind(status.st_mode),

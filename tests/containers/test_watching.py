@@ -1,0 +1,246 @@
+"""A look that reads only what fired shows the same as one that reads everything."""
+
+import os
+import random
+import shutil
+import threading
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+
+import anyio
+import pytest
+
+from limpet.containers.watching import Look, Tree, Watching
+from limpet.core.ports import FileStat
+
+pytestmark = pytest.mark.anyio
+Shown = dict[str, tuple[int, int, int, int]]
+
+
+@pytest.fixture
+async def watching() -> AsyncIterator[Watching]:
+    async with Watching() as opened:
+        if not opened.is_working:
+            pytest.skip("this user has no inotify instance left (fs.inotify.max_user_instances)")
+        yield opened
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "data"
+    made.mkdir()
+    return made
+
+
+def facts(stat: FileStat) -> tuple[int, int, int, int]:
+    return stat.size, stat.modified, stat.identity, stat.changed
+
+
+def applied(before: Shown, look: Look) -> Shown:
+    """What is known after a look, as captures take it over."""
+    found = {stat.path: facts(stat) for stat in look.files}
+    if look.directories is None:
+        return found
+    kept = {}
+    for path, known in before.items():
+        parent = path.rpartition("/")[0]
+        above = [parent]
+        while above[-1] != "/mnt/data":
+            above.append(above[-1].rpartition("/")[0])
+        lost = parent in look.directories or any(
+            over in look.directories and under.rpartition("/")[2] not in look.directories[over]
+            for under, over in pairwise(above)
+        )
+        if not lost:
+            kept[path] = known
+    return kept | found
+
+
+def everything(root: Path) -> Shown:
+    found = {}
+    for directory, _, names in os.walk(root):
+        for name in names:
+            path = Path(directory) / name
+            if path.is_symlink() or not path.is_file():
+                continue
+            status = path.lstat()
+            shown = f"/mnt/data/{path.relative_to(root)}"
+            found[shown] = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
+    return found
+
+
+def names(look: Look) -> list[str]:
+    return sorted(stat.path.removeprefix("/mnt/data/") for stat in look.files)
+
+
+async def test_the_first_look_reads_everything_and_the_next_one_nothing(watching: Watching, root: Path) -> None:
+    (root / "a/b").mkdir(parents=True)
+    (root / "a/b/file").write_text("x")
+    tree = watching.tree(root, "/mnt/data")
+    first, second = tree.look(), tree.look()
+    assert (names(first), first.directories) == (["a/b/file"], None)
+    assert (second.files, second.directories) == ((), {})
+
+
+async def test_only_the_directory_in_which_something_happened_is_read(watching: Watching, root: Path) -> None:
+    for name in ("a", "b"):
+        (root / name).mkdir()
+        (root / name / "file").write_text("x")
+    tree = watching.tree(root, "/mnt/data")
+    tree.look()
+    (root / "b/file").write_text("y")
+    look = tree.look()
+    assert (names(look), look.directories) == (["b/file"], {"/mnt/data/b": frozenset()})
+
+
+async def test_whatever_is_done_a_look_after_it_shows_what_is_there(watching: Watching, root: Path) -> None:
+    """Random trees, moved, replaced, linked, emptied and written, ten things between two looks."""
+    chance = random.Random(7)
+    tree = watching.tree(root, "/mnt/data")
+    known = applied({}, tree.look())
+    for _ in range(200):
+        for _ in range(chance.randrange(10)):
+            disturb(root, chance)
+        known = applied(known, tree.look())
+        assert known == everything(root)
+
+
+def disturb(root: Path, chance: random.Random) -> None:
+    directories = [Path(directory) for directory, _, _ in os.walk(root)]
+    here, there = chance.choice(directories), chance.choice(directories)
+    name, other = (chance.choice("abcd") for _ in range(2))
+    path, target = here / name, there / other
+    try:
+        match chance.randrange(9):
+            case 0:
+                path.mkdir()
+            case 1 | 2:
+                path.write_text("x" * chance.randrange(5))
+            case 3:
+                path.unlink()
+            case 4:
+                shutil.rmtree(path)
+            case 5:
+                path.rename(target)
+            case 6:
+                path.symlink_to(target)
+            case 7:
+                (here / "deep/er").mkdir(parents=True)
+                (here / "deep/er/file").write_text("z")
+            case 8 if path.is_dir() and target.is_dir():
+                swap = root / "swap"
+                path.rename(swap)
+                target.rename(path)
+                swap.rename(target)
+    except OSError:
+        pass  # not possible here; the next one may be
+
+
+async def test_directories_that_change_places_are_both_read(watching: Watching, root: Path) -> None:
+    for name in ("one", "two"):
+        (root / name / "in").mkdir(parents=True)
+        (root / name / "in" / f"of-{name}").write_text(name)
+    tree = watching.tree(root, "/mnt/data")
+    known = applied({}, tree.look())
+    (root / "one").rename(root / "spare")
+    (root / "two").rename(root / "one")
+    (root / "spare").rename(root / "two")
+    assert applied(known, tree.look()) == everything(root)
+
+
+async def test_a_look_while_others_write_misses_nothing_in_the_end(watching: Watching, root: Path) -> None:
+    tree = watching.tree(root, "/mnt/data")
+    known = applied({}, tree.look())
+    writers = [threading.Thread(target=_write_much, args=(root, number)) for number in range(3)]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        known = applied(known, await anyio.to_thread.run_sync(tree.look))
+    assert applied(known, tree.look()) == everything(root)
+
+
+def _write_much(root: Path, number: int) -> None:
+    for turn in range(300):
+        directory = root / f"{turn % 7}" / f"{number}-{turn % 5}"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"{turn % 11}").write_text(str(turn))
+        if turn % 13 == 0:
+            shutil.rmtree(directory)
+
+
+async def test_after_the_kernel_lost_events_everything_is_read(watching: Watching, root: Path) -> None:
+    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    wanted = limit // 2 + 200
+    if wanted > 20_000:
+        pytest.skip(f"the kernel's queue holds {limit} events, more than this test fills")
+    for number in range(wanted):
+        (root / str(number)).mkdir()
+    tree = watching.tree(root, "/mnt/data")
+    if tree.look().directories is not None or tree.is_whole:
+        pytest.skip("this user's watches do not suffice (fs.inotify.max_user_watches)")
+    # No await until the look: nobody empties the queue meanwhile.
+    for number in range(wanted):
+        (root / str(number) / "file").touch()
+    (root / "last").touch()
+    assert tree.look().directories is None
+
+
+async def test_a_tree_beyond_its_share_of_watches_is_read_as_a_whole_and_leaves_them_to_others(
+    watching: Watching, root: Path
+) -> None:
+    for number in range(5):
+        (root / str(number)).mkdir()
+    tree, other = Tree(watching, root, "/mnt/data", most=4), watching.tree(root / "0", "/mnt/data")
+    other.look()
+    assert tree.look().directories is None
+    (root / "3/file").touch()
+    assert names(tree.look()) == ["3/file"]
+    (root / "0/file").touch()
+    look = other.look()
+    assert (names(look), look.directories) == (["file"], {"/mnt/data": frozenset()})
+
+
+async def test_a_root_that_is_gone_is_empty_and_may_come_back(watching: Watching, root: Path) -> None:
+    (root / "file").touch()
+    tree = watching.tree(root, "/mnt/data")
+    tree.look()
+    shutil.rmtree(root)
+    gone = tree.look()
+    assert (gone.files, gone.directories) == ((), None)
+    root.mkdir()
+    (root / "again").touch()
+    assert names(tree.look()) == ["again"]
+
+
+async def test_no_link_is_followed_and_no_special_file_is_opened(
+    watching: Watching, root: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").touch()
+    (root / "inner").mkdir()
+    tree = watching.tree(root, "/mnt/data")
+    tree.look()
+    (root / "inner").rmdir()
+    (root / "inner").symlink_to(outside)
+    os.mkfifo(root / "fifo")
+    look = tree.look()
+    (outside / "secret").write_text("x")
+    assert (look.files, tree.look()) == ((), Look(files=(), directories={}))
+
+
+async def test_without_an_instance_every_look_reads_everything(root: Path) -> None:
+    tree = Watching().tree(root, "/mnt/data")
+    tree.look()
+    (root / "file").touch()
+    assert (names(tree.look()), names(tree.look())) == (["file"], ["file"])
+
+
+async def test_what_is_watched_no_more_costs_no_watch(watching: Watching, root: Path) -> None:
+    (root / "a").mkdir()
+    tree = watching.tree(root, "/mnt/data")
+    tree.look()
+    tree.close()
+    fired = Path(f"/proc/self/fdinfo/{watching.descriptor}").read_text()
+    assert "inotify wd" not in fired
