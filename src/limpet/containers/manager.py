@@ -117,17 +117,21 @@ class ContainerManager:
         )
         self.files = self._shelf(ContainerFiles(db), Copies(copies))
         self._provider = Provider(self._rows, self._boxes, self.files, supplies)
-        self.seats = Seats(
-            self._settings.seats,
-            put_to_sleep=self._put_to_sleep,
-            can_sleep=Offer.DIRECTORY in runtime.offers,
-            clock=self._clock,
-            meter=self._meter,
-        )
+        self.seats = self._seats()
         self.trouble: str | None = None
         self.swept: tuple[str, ...] = ()
         self._unended: dict[str, ContainerRecord] = {}
         self._stack = AsyncExitStack()
+
+    def _seats(self) -> Seats:
+        can_sleep = Offer.DIRECTORY in self._runtime.offers
+        return Seats(
+            self._settings.seats,
+            put_to_sleep=self._put_to_sleep,
+            can_sleep=can_sleep,
+            clock=self._clock,
+            meter=self._meter,
+        )
 
     def _shelf(self, rows: ContainerFiles, copies: Copies) -> Shelf:
         return Shelf(

@@ -124,12 +124,11 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
             *health.routes(
                 health=health.Health(runtime, clock),
                 runtime=runtime.name,
-                router=router,
                 metrics=metrics,
                 boxes=manager.seats.counts,
                 stored=lambda: stored_bytes(database),
-                started_at=seconds(clock.now()),
             ),
+            *health.model_routes(router, seconds(clock.now())),
         ]
         app = application(routes, metrics=metrics, door=_door(settings, database, clock))
         yield Opened(app=app, stop=service.stop)

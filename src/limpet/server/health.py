@@ -41,14 +41,11 @@ def routes(
     *,
     health: Health,
     runtime: str,
-    router: Router,
     metrics: Metrics,
     boxes: Callable[[], SeatCounts],
     stored: Callable[[], Awaitable[Mapping[tuple[str, str], int]]],
-    started_at: int,
 ) -> list[Route]:
-    """`boxes` and `stored` (bytes by area and backend) say how things stand; `started_at` is in seconds since 1970, models have no
-    other age."""
+    """`boxes` and `stored` (bytes by area and backend) say how things stand."""
 
     async def livez(request: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -65,6 +62,12 @@ def routes(
         metrics.look(boxes(), await stored())
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
+    return [Route("/livez", livez), Route("/healthz", healthz), Route("/metrics", metrics_page)]
+
+
+def model_routes(router: Router, started_at: int) -> list[Route]:
+    """`started_at` is in seconds since 1970; models have no other age."""
+
     async def models(request: Request) -> Response:
         listed = [_model(model, started_at) for model in router.models()]
         return JSONResponse({"object": "list", "data": listed})
@@ -78,9 +81,6 @@ def routes(
         return JSONResponse(_model(ListedModel(wanted, found.upstream.name), started_at))
 
     return [
-        Route("/livez", livez),
-        Route("/healthz", healthz),
-        Route("/metrics", metrics_page),
         Route("/v1/models", models),
         Route("/v1/models/{model:path}", model),
     ]
