@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import anyio
 
 from limpet.guard.syntax import Parser
-from tests.guard.fuzz.expand import Grammar
+from tests.guard.fuzz.expand import Source
 from tests.guard.fuzz.grammars.all import GRAMMARS
 from tests.guard.fuzz.run import WITHOUT_DOUBTS, Report, everything, fuzz, guard, weakened
 from tests.guard.fuzz.weak import WEAK
@@ -32,7 +32,7 @@ def main() -> int:
     return 1 if report.escapes else 0
 
 
-async def _run(grammars: Sequence[Grammar], asked: argparse.Namespace) -> Report:
+async def _run(grammars: Sequence[Source], asked: argparse.Namespace) -> Report:
     async with Parser() as parser:
         asks = guard(parser)
         if asked.judge == "everything":
@@ -44,7 +44,7 @@ async def _run(grammars: Sequence[Grammar], asked: argparse.Namespace) -> Report
         return await fuzz(grammars, seed=asked.seed, count=asked.count, asks=asks, stops_at=asked.stop)
 
 
-def _print(report: Report, grammars: Sequence[Grammar], most: int) -> None:
+def _print(report: Report, grammars: Sequence[Source], most: int) -> None:
     out = sys.stdout.write
     for escape in report.escapes[:most]:
         out(f"{escape.grammar} ({', '.join(escape.policies)}): {escape.script!r}\n")

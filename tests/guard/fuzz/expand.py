@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 FORBIDDEN = "rm"
 DEEPEST = 6
@@ -32,6 +33,14 @@ BASE: Mapping[str, Sequence[str]] = {
     "name": ["x", "y", "X", "a", "E", "i"],
     "number": ["1", "0", "2", "10", "-1"],
 }  # fmt: skip
+
+
+class Source(Protocol):
+    """Where scripts come from. The same `chance` gives the same script."""
+
+    @property
+    def name(self) -> str: ...
+    def script(self, chance: random.Random) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,18 +12,11 @@ from limpet.guard.judge import Judge
 from limpet.guard.policy import Policy
 from limpet.guard.syntax import Parser
 from limpet.guard.verdict import Allowed
+from tests.guard.fuzz.allowed import ALLOWED
 from tests.guard.fuzz.box import Box, Deed, opened_box
-from tests.guard.fuzz.expand import FORBIDDEN, Grammar
+from tests.guard.fuzz.expand import FORBIDDEN, Source
 from tests.guard.fuzz.weak import Weak
 
-ALLOWED = frozenset(
-    """
-    ls cat wc grep echo printf head tail sort uniq cut tr find sed awk xargs env timeout nice nohup setsid stdbuf flock time cd pwd test [
-    read mapfile readarray getopts true false git tar seq tee cp mv ln mkdir touch date sleep basename dirname diff stat file du rev tac
-    declare typeset local export readonly let unset type kill umask ulimit pushd popd dirs jobs hash help printenv yes expr id whoami
-    cmp comm paste nl od realpath readlink mktemp split dd truncate chmod gzip busybox times enable alias bind complete compgen f g
-    """.split()
-)  # fmt: skip
 POLICIES: Mapping[str, Policy] = {
     "allowed_commands": Policy(allowed_commands=ALLOWED),
     "blocked_commands": Policy(allowed_commands=ALLOWED | {FORBIDDEN}, blocked_commands=frozenset({FORBIDDEN})),
@@ -84,9 +77,7 @@ async def everything(text: str) -> Sequence[str]:
     return ["everything"]
 
 
-async def fuzz(
-    grammars: Iterable[Grammar], *, seed: int, count: int, asks: Asks, stops_at: int | None = None
-) -> Report:
+async def fuzz(grammars: Iterable[Source], *, seed: int, count: int, asks: Asks, stops_at: int | None = None) -> Report:
     """`count` scripts of each grammar. Two boxes share the work. `stops_at` ends it after so many escapes."""
     report = Report()
     pieces = [
@@ -109,7 +100,7 @@ async def fuzz(
     return report
 
 
-async def _batch(report: Report, grammar: Grammar, scripts: Sequence[str], asks: Asks, box: Box) -> None:
+async def _batch(report: Report, grammar: Source, scripts: Sequence[str], asks: Asks, box: Box) -> None:
     verdicts = [(script, tuple(await asks(script))) for script in scripts]
     allowed = [(script, policies) for script, policies in verdicts if policies]
     deeds = await box.run([script for script, _ in allowed])

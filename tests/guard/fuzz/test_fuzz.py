@@ -4,16 +4,22 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from limpet.core.command import Command, Script
+from limpet.guard.judge import Judge
+from limpet.guard.policy import Policy
 from limpet.guard.syntax import Parser
+from limpet.guard.verdict import Allowed
+from tests.guard.fuzz.allowed import ALLOWED
 from tests.guard.fuzz.box import opened_box, why_there_are_no_boxes
-from tests.guard.fuzz.expand import Grammar
+from tests.guard.fuzz.everyday import EVERYDAY, TOOLS
+from tests.guard.fuzz.expand import Source
 from tests.guard.fuzz.grammars.all import GRAMMARS
-from tests.guard.fuzz.run import ALLOWED, WITHOUT_DOUBTS, fuzz, guard, weakened
+from tests.guard.fuzz.run import WITHOUT_DOUBTS, fuzz, guard, weakened
 from tests.guard.fuzz.weak import WEAK
 
 SEED = 20_261_121
 COUNT = 300
-ENOUGH = 0.15  # so many of a grammar's scripts must be allowed, or nothing is shown by it
+ENOUGH = 0.05  # so many of a grammar's scripts must be allowed, or nothing is shown by it
 BITES_WITHIN = 400  # scripts of each grammar
 
 pytestmark = [
@@ -30,7 +36,7 @@ async def parser(anyio_backend: str) -> AsyncIterator[Parser]:
 
 
 @each_grammar
-async def test_nothing_that_the_guard_allows_runs_the_forbidden_program(parser: Parser, grammar: Grammar) -> None:
+async def test_nothing_that_the_guard_allows_runs_the_forbidden_program(parser: Parser, grammar: Source) -> None:
     report = await fuzz([grammar], seed=SEED, count=COUNT, asks=guard(parser))
 
     assert report.escapes == []
@@ -39,7 +45,7 @@ async def test_nothing_that_the_guard_allows_runs_the_forbidden_program(parser: 
 
 
 @each_grammar
-async def test_each_grammar_finds_out_a_judge_of_first_words(grammar: Grammar) -> None:
+async def test_each_grammar_finds_out_a_judge_of_first_words(grammar: Source) -> None:
     asks = weakened("first-token", WEAK["first-token"])
 
     report = await fuzz([grammar], seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1)
@@ -48,7 +54,7 @@ async def test_each_grammar_finds_out_a_judge_of_first_words(grammar: Grammar) -
 
 
 @each_grammar
-async def test_each_grammar_finds_out_the_guard_without_its_doubts(parser: Parser, grammar: Grammar) -> None:
+async def test_each_grammar_finds_out_the_guard_without_its_doubts(parser: Parser, grammar: Source) -> None:
     asks = guard(parser, WITHOUT_DOUBTS)
 
     report = await fuzz([grammar], seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1)
@@ -63,6 +69,15 @@ async def test_a_judge_that_is_too_weak_is_found_out(weak: str) -> None:
     report = await fuzz(GRAMMARS.values(), seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1)
 
     assert report.escapes
+
+
+async def test_four_fifths_of_what_people_type_every_day_pass(parser: Parser) -> None:
+    judge = Judge(Policy(allowed_commands=TOOLS), parser=parser)
+
+    passed = [text for text in EVERYDAY if await judge.judge(Command(what=Script(text))) == Allowed()]
+
+    assert len(EVERYDAY) >= 150
+    assert len(passed) >= 0.8 * len(EVERYDAY)
 
 
 async def test_the_same_seed_gives_the_same_scripts(parser: Parser) -> None:

@@ -2,20 +2,23 @@
 
 from collections.abc import Mapping
 
-from tests.guard.fuzz.expand import Grammar
+from tests.guard.fuzz.expand import Source
 from tests.guard.fuzz.grammars import (
     arithmetic,
     builtins,
     compound,
     expansions,
+    flow,
     functions,
+    mutations,
     parameters,
     quoting,
     redirections,
+    tokens,
     wrappers,
 )
 
-GRAMMARS: Mapping[str, Grammar] = {
-    module.GRAMMAR.name: module.GRAMMAR
-    for module in (quoting, parameters, expansions, redirections, compound, functions, arithmetic, builtins, wrappers)
+_TABLES = (quoting, parameters, expansions, redirections, compound, functions, arithmetic, builtins, flow, wrappers)
+GRAMMARS: Mapping[str, Source] = {
+    source.name: source for source in (*(module.GRAMMAR for module in _TABLES), mutations.MUTATIONS, tokens.TOKENS)
 }
