@@ -2,6 +2,8 @@
 
 import base64
 import os
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from limpet.core.command import Argv, Command, Exited, Script, Terminal
 from limpet.core.ports import Offer, Sandbox, Walls
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
 from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, run, text
+from tests.support.images import image_without_python
 
 pytestmark = pytest.mark.anyio
 
@@ -18,14 +21,26 @@ _READERS = frozenset({"cat", "ls", "tail", "head", "cp", "base64", "mkdir", "ln"
 _FILE = b"gold"
 
 
+@pytest.fixture(scope="session")
+def own_library(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A library that says DONE as soon as it is loaded; nothing where this machine has no compiler."""
+    if (compiler := shutil.which("cc")) is None:
+        return b""
+    source = tmp_path_factory.mktemp("library") / "own.c"
+    source.write_text('#include <unistd.h>\n__attribute__((constructor)) void begin(void) { write(1, "DONE", 4); }\n')
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", source.with_suffix(".so"), source], check=True, timeout=30)
+    return source.with_suffix(".so").read_bytes()
+
+
 @pytest.fixture
-async def walled(runtime: BubblewrapRuntime) -> AsyncIterator[Sandbox]:
+async def walled(runtime: BubblewrapRuntime, own_library: bytes) -> AsyncIterator[Sandbox]:
     """A box with readers and copiers of files, and no `rm`. What lies in `precious` must still be there at the end."""
     if Offer.WALL_ALLOWED_COMMANDS not in runtime.offers:
         pytest.skip("this kernel has no Landlock, or lets this user make no mounts of his own")
     async with box_of(runtime, walls=Walls(programs=_READERS)) as box:
         await box.files.write("precious", _FILE)
         await box.files.write("elf.b64", base64.encodebytes(Path("/usr/bin/rm").read_bytes()))
+        await box.files.write("own.so", own_library)
         yield box
         assert await box.files.read("precious") == _FILE
 
@@ -33,7 +48,7 @@ async def walled(runtime: BubblewrapRuntime) -> AsyncIterator[Sandbox]:
 async def test_what_is_named_runs_with_its_libraries_in_scripts_programs_and_terminals(walled: Sandbox) -> None:
     assert (await run(walled, "cat precious | head -c 2; ls; id -u"))[:2] == (
         Exited(0),
-        "goelf.b64\nprecious\n1000\n",
+        "goelf.b64\nown.so\nprecious\n1000\n",
     )
     program = await walled.start(Command(what=Argv(("cat", "precious"))), "argv")
     shown = await walled.start(Command(what=Script("cat precious"), terminal=Terminal()), "terminal")
@@ -62,12 +77,11 @@ _ATTACKS = {
     "Python": "python3 -c 'print(\"DONE\")'; /usr/bin/python3.* -c 'print(\"DONE\")'",
     "Perl": "perl -e 'print \"DONE\"'",
     "busybox": "busybox rm precious",
-    "another shell": "/bin/sh -c 'echo DONE'; dash -c 'echo DONE'",
+    "another shell": "/bin/sh -c 'rm precious'; rbash -c /usr/bin/rm\\ precious",
     "the agent's Python": "for p in /proc/[0-9]*; do $p/exe -c 'print(\"DONE\")'; done",
-    "a preloaded library": "base64 -d elf.b64 > x.so; LD_PRELOAD=./x.so cat elf.b64 > /dev/null",
-    "a library of one's own": "mkdir l; cp /usr/lib/*/libc.so.6 l/; LD_LIBRARY_PATH=$PWD/l cat x && echo DONE",
-    "a builtin from a file": "for f in /usr/lib/bash/*; do enable -f $f ${f##*/} && echo DONE; done; cp /usr/lib/bash/sleep .; "
-    "enable -f ./sleep sleep && echo DONE",
+    "a preloaded library": "LD_PRELOAD=./own.so cat precious",
+    "a library of one's own": "mkdir l; cp own.so l/libc.so.6; LD_LIBRARY_PATH=$PWD/l ls; LD_AUDIT=./own.so cat precious",
+    "a builtin from a file": "enable -f ./own.so own; for f in /usr/lib/bash/*; do enable -f $f ${f##*/} && echo DONE; done",
     "by env": "env rm precious; env -i /usr/bin/rm precious",
     "a found program": "PATH=/usr/lib/llvm-14/bin:/usr/libexec:/usr/sbin:$PATH; command rm precious; hash -p /usr/bin/rm cat; cat precious",
     "git's programs": "/usr/lib/git-core/git version && echo DONE",
@@ -81,6 +95,25 @@ async def test_nothing_that_is_not_named_is_run(walled: Sandbox, attack: str) ->
     _, output, _ = await run(walled, attack, timeout=10)
 
     assert ("DONE" in output, await walled.files.read("precious")) == (False, _FILE)
+
+
+# In a box without walls these do nothing either: it refuses them for other reasons (test_promises.py).
+_NEVER = frozenset({"the agent's Python", "mounts"})
+
+
+@pytest.mark.parametrize("attack", [name for name in _ATTACKS if name not in _NEVER])
+async def test_without_walls_each_of_these_ways_leads_somewhere(
+    runtime: BubblewrapRuntime, own_library: bytes, attack: str
+) -> None:
+    if not own_library and "own.so" in _ATTACKS[attack]:
+        pytest.skip("this machine has no compiler to make a library with")
+    async with box_of(runtime) as box:
+        await box.files.write("precious", _FILE)
+        await box.files.write("elf.b64", base64.encodebytes(Path("/usr/bin/rm").read_bytes()))
+        await box.files.write("own.so", own_library)
+        _, output, _ = await run(box, _ATTACKS[attack], timeout=10)
+
+        assert "DONE" in output or "precious" not in [one.path.rpartition("/")[2] for one in await box.files.list()]
 
 
 async def test_the_shell_that_waits_and_every_later_command_obey_too(walled: Sandbox) -> None:
@@ -105,6 +138,23 @@ async def test_commands_that_start_give_no_chance_to_those_that_run(walled: Sand
     await hunter.abort()
 
     assert "DONE" not in text(await collect(hunter))
+
+
+async def test_no_code_is_made_in_memory(runtime: BubblewrapRuntime) -> None:
+    """So that nothing loads a program by hand; but where a program is named that compiles what it runs."""
+    async with box_of(runtime, walls=Walls(programs=frozenset({"python3"}))) as box:
+        made = await run(box, "python3 -c 'import mmap; mmap.mmap(-1, 4096, prot=7)'")
+    async with box_of(runtime, walls=Walls(programs=frozenset({"python3", "node"}))) as box:
+        compiled = await run(box, "python3 -c 'import mmap; mmap.mmap(-1, 4096, prot=7)'")
+
+    if _linux() >= (6, 3):
+        assert "Permission denied" in made[2]
+    assert compiled == (Exited(0), "", "")
+
+
+def _linux() -> tuple[int, int]:
+    major, minor = os.uname().release.split(".")[:2]
+    return int(major), int(minor)
 
 
 async def test_native_code_cannot_execute_a_file_in_memory(runtime: BubblewrapRuntime) -> None:
@@ -165,3 +215,23 @@ async def test_files_in_a_directory_that_is_closed_to_the_box_are_noexec_too(
     tmp_path.chmod(0o700)
     async with box_of(runtime, directory=tmp_path / "lasting", walls=Walls(programs=_READERS)) as box:
         assert (await run(box, "cp /usr/bin/id x; chmod 755 x; ./x; id -u"))[1] == "1000\n"
+
+
+@pytest.mark.parametrize("walls", [Walls(programs=frozenset({"cat", "ls"})), Walls(hidden=frozenset({"ls"}))])
+async def test_an_image_without_python_has_the_same_walls(runtime: BubblewrapRuntime, home: Path, walls: Walls) -> None:
+    """There the agent's Python and its libraries are mounted, beside what commands may touch."""
+    image = image_without_python(home / "image")
+    shutil.copy("/usr/bin/rm", image / "usr/bin")
+    async with box_of(runtime, image=image, walls=walls) as box:
+        await box.files.write("precious", _FILE)
+        reached = await run(
+            box,
+            "for p in /run/limpet/host/bin/python3* /run/limpet/host/bin/id; do $p -c 'print(\"DONE\")';"
+            " for l in /lib64/ld-linux* /run/limpet/host/lib64/ld-linux*; do $l $p -c 'print(\"DONE\")'; done; done;"
+            " cat /run/limpet/host/bin/id && echo DONE; cat precious",
+        )
+
+        assert reached[1] == "gold"
+        assert (await run(box, "rm precious; ls; cat /etc/issue"))[1] == (
+            "precious\nof the image\n" if walls.programs else "of the image\n"
+        )

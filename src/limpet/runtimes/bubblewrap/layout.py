@@ -109,7 +109,7 @@ def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | 
         place=place,
         image=image,
         search=tuple({**ENVIRONMENT, **spec.env}["PATH"].split(":")),
-        carried=tuple(source for _, source in carried),
+        carried={target: source for source, target in carried},
     )
     return Layout(files=files, mounts=walls.mounts, python=python, carried=tuple(carried), walls=walls)
 

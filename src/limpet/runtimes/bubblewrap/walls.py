@@ -6,6 +6,7 @@ what they load: then neither a copy, nor the loader, nor a library made by a com
 no such mounts, so they are made before it starts, in a mount namespace of its own.
 """
 
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,10 @@ AGENTS_PROGRAMS = "/run/limpet/host"  # where a box has the host's programs, for
 # Makes each second path the first one without programs, and goes on.
 WITHOUT_PROGRAMS = (
     'while [ "$1" != -- ]; do mount -o bind,noexec,nosuid,nodev "$1" "$2" || exit 1; shift 2; done; shift; exec "$@"'
+)
+# Programs that compile what they run, in memory: where one of them is named, code may be made.
+_MAKES_CODE = re.compile(
+    r"node(js)?|deno|bun|java|javac|jar|jshell|luajit.*|php.*|qemu-.*|dotnet|mono|julia|pypy.*|erl|elixir|wine.*|chrom.*"
 )
 _WORDS = {"--symlink": 2, "--bind": 2, "--ro-bind": 2, "--proc": 1, "--dev": 1, "--remount-ro": 1}
 
@@ -65,16 +70,16 @@ def build(
     place: Place,
     image: Path | None,
     search: tuple[str, ...],
-    carried: tuple[Path, ...],
+    carried: Mapping[Path, Path],
 ) -> Built:
-    """The mounts with these walls in them. `carried` are places at which something else is bound before bubblewrap starts."""
+    """The mounts with these walls in them. `carried` are places at which other directories are bound before bubblewrap starts."""
     if walls == Walls():
         return Built(mounts=mounts)
     options = list(_options(mounts))
     if walls.is_read_only:
         options = [("--ro-bind", *words) if name == "--bind" else (name, *words) for name, *words in options]
     if walls.paths is not None:
-        options = list(confined(options, walls.paths, image))
+        options = list(confined(options, walls.paths, carried))
     tree = Tree(image or Path("/"))
     bases = () if walls.programs is None else _bases(place, image)
     sources = _Sources(place, bases)
@@ -91,9 +96,15 @@ def build(
         mounts=tuple(word for option in options for word in option),
         without_programs=tuple(sources.found.items()),
         python=_real(tree, AGENT) if guards_agent else None,
-        inside={"closed": [AGENTS_PROGRAMS], "processes": walls.programs is not None} if guards_agent else None,
+        inside=_inside(walls) if guards_agent else None,
         denies_memory_files=walls.programs is not None,
     )
+
+
+def _inside(walls: Walls) -> dict[str, object]:
+    is_closed = walls.programs is not None
+    makes_code = any(_MAKES_CODE.fullmatch(Path(name).name) for name in walls.programs or ())
+    return {"closed": [AGENTS_PROGRAMS], "processes": is_closed, "code": is_closed and not makes_code}
 
 
 def offers(is_root: bool) -> frozenset[Offer]:
@@ -133,13 +144,13 @@ def _bases(place: Place, image: Path | None) -> tuple[Path, ...]:
     return (place.directory, *system, *(Path("/", name) for name in ("usr", "etc", "bin", "sbin", "lib", "lib64")))
 
 
-def _without_programs(option: tuple[str, ...], sources: _Sources, carried: tuple[Path, ...]) -> tuple[str, ...]:
+def _without_programs(option: tuple[str, ...], sources: _Sources, carried: Mapping[Path, Path]) -> tuple[str, ...]:
     if option[0] not in ("--bind", "--ro-bind") or option[2] in (AGENTS_PROGRAMS, "/proc/sys"):
         return option
     source = Path(option[1])
-    if source in carried:
-        target = sources.found.setdefault(source, source)  # bound over itself
-        return (option[0], str(target), option[2])
+    if (top := next((one for one in carried if source.is_relative_to(one)), None)) is not None:
+        sources.found.setdefault(top, top)  # bound over itself
+        return option
     return (option[0], str(sources.without_programs(source)), option[2])
 
 

@@ -1,7 +1,7 @@
 """What a box sees whose paths are confined: its own directories, what is named, and of the system what programs need. Pure, but
 for looking at which directories there are."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 _OWN = ("/mnt/data", "/home/agent", "/tmp", "/var/tmp", "/proc", "/dev", "/etc", "/run/limpet")
@@ -15,8 +15,10 @@ _OF_SHARE = frozenset(
 )
 
 
-def confined(options: list[tuple[str, ...]], paths: tuple[str, ...], image: Path | None) -> Iterator[tuple[str, ...]]:
-    """The mounts that stay. What `paths` name is only ever a part of what was there."""
+def confined(
+    options: list[tuple[str, ...]], paths: tuple[str, ...], carried: Mapping[Path, Path]
+) -> Iterator[tuple[str, ...]]:
+    """The mounts that stay. What `paths` name is only ever a part of what was there. `carried` says what will lie at a source."""
     for option in options:
         if option[0] not in ("--bind", "--ro-bind", "--symlink"):
             yield option
@@ -29,7 +31,7 @@ def confined(options: list[tuple[str, ...]], paths: tuple[str, ...], image: Path
         elif inside.split("/")[1] in _SYSTEM:
             yield option
         else:
-            yield from _named(option, paths)
+            yield from _named(option, paths, carried)
 
 
 def _usr(source: Path, paths: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -42,17 +44,20 @@ def _usr(source: Path, paths: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         elif there.is_dir():
             yield ("--ro-bind", str(there), f"/usr/{piece}")
     known = tuple(f"/usr/{piece}" for piece in pieces)
-    yield from _named(("--ro-bind", str(source), "/usr"), tuple(path for path in paths if not _is_below(path, known)))
+    yield from _named(
+        ("--ro-bind", str(source), "/usr"), tuple(path for path in paths if not _is_below(path, known)), {}
+    )
 
 
-def _named(option: tuple[str, ...], paths: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _named(option: tuple[str, ...], paths: tuple[str, ...], carried: Mapping[Path, Path]) -> Iterator[tuple[str, ...]]:
     """What of a mount is named, and there."""
     name, source, inside = option
     for path in paths:
         if path.startswith(f"{inside}/") and ".." not in path.split("/"):
-            there = Path(source, path[len(inside) + 1 :])
-            if there.resolve().is_relative_to(Path(source).resolve()) and there.exists():
-                yield (name, str(there), path)
+            part = path[len(inside) + 1 :]
+            top = carried.get(Path(source), Path(source)).resolve()
+            if (top / part).resolve() == top / part and (top / part).exists():  # no link on the way
+                yield (name, str(Path(source, part)), path)
 
 
 def _is_below(path: str, places: tuple[str, ...]) -> bool:

@@ -10,6 +10,10 @@ from pathlib import Path
 from limpet.runtimes.bubblewrap.walls_elf import Tree, closure
 
 SHELL = "/bin/bash"
+_SHELLS = (
+    SHELL,
+    "/bin/sh",
+)  # the second for the programs that start others by it, such as tar; it can nothing that bash cannot
 AGENT = "/usr/bin/python3"
 _AGENTS_MODULES = re.compile(r"_ctypes\.|_struct\.|fcntl\.|resource\.|select\.|_socket\.|array\.")
 _LOADED_BY_ALL = ("gconv",)  # below the directories of libraries: what the C library loads when it must
@@ -34,7 +38,7 @@ _BOXES = frozenset({"busybox", "toybox", "coreutils", "sbase-box", "ubase-box"})
 @lru_cache(maxsize=64)
 def _executable(root: Path, names: frozenset[str], search: tuple[str, ...], seen: object) -> tuple[str, ...]:
     tree = Tree(root)
-    programs = [file for name in (SHELL, *names) for file in _called(tree, name, search)]
+    programs = [file for name in (*_SHELLS, *names) for file in _called(tree, name, search)]
     modules = [
         f"{place}/{name}"
         for place in _matching(tree, "/usr/lib/python3*/lib-dynload")

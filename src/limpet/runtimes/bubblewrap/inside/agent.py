@@ -242,7 +242,9 @@ def main(
         os.set_inheritable(descriptor, False)
     asked: dict[str, list[str]] | None = config["walls"]  # type: ignore[assignment]  # written by the same version on the host
     if asked is not None:
-        walls.raise_up(asked["closed"], processes_are_closed=bool(asked["processes"]))
+        walls.raise_up(
+            asked["closed"], processes_are_closed=bool(asked["processes"]), makes_no_code=bool(asked["code"])
+        )
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     sizes: dict[str, int] = config["sizes"]  # type: ignore[assignment]  # written by the same version on the host

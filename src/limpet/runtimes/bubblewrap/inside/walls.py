@@ -18,7 +18,9 @@ _ALL = _EXECUTE | _WRITE_FILE | _READ_FILE | _READ_DIR | _REFER
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_SET_MDWE, _REFUSE_EXEC_GAIN = 65, 1
 _standing: list[int] = []  # the descriptor of the one ruleset, where there is one
+_no_new_code: list[bool] = []
 
 
 def version() -> int:
@@ -26,14 +28,17 @@ def version() -> int:
     return max(0, int(_libc.syscall(ctypes.c_long(CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint(1))))
 
 
-def raise_up(closed: list[str], *, processes_are_closed: bool) -> None:
+def raise_up(closed: list[str], *, processes_are_closed: bool, makes_no_code: bool) -> None:
     """Decide what commands will be kept from: all below the directories `closed`, all that is mounted nowhere in the box, and, if
-    wanted, writing in /proc. Once, before the first command; OSError where the kernel has no such thing."""
+    wanted, writing in /proc and making new code in memory (PR_SET_MDWE(2const), where the kernel has it: Linux 6.3). Once, before
+    the first command; OSError where the kernel has no Landlock."""
     handled = ctypes.create_string_buffer(struct.pack("=Q", _ALL))
     ruleset = _call(CREATE_RULESET, handled, ctypes.c_size_t(8), ctypes.c_uint(0))
     _allow(ruleset, "/", _READ_DIR | _REFER)
     _allow_below(ruleset, "/", closed, processes_are_closed=processes_are_closed)
     _standing.append(ruleset)
+    if makes_no_code:
+        _no_new_code.append(True)
 
 
 def are_up() -> bool:
@@ -44,6 +49,10 @@ def stand_behind() -> None:
     """In a command's process, before it is executed, and for all that it starts. No way back."""
     for ruleset in _standing:
         _call(RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
+    if _no_new_code:
+        _libc.prctl(
+            _SET_MDWE, ctypes.c_ulong(_REFUSE_EXEC_GAIN), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)
+        )
 
 
 def _allow_below(ruleset: int, directory: str, closed: list[str], *, processes_are_closed: bool) -> None:
