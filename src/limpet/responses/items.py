@@ -115,14 +115,16 @@ class _Message(_Known):
 
 
 _ANY: TypeAdapter[_AnyItem] = TypeAdapter(_AnyItem)
-_KINDS: Mapping[str, TypeAdapter[Any]] = {
-    "message": TypeAdapter(_Message),
-    "function_call": TypeAdapter(_FunctionCall),
-    "function_call_output": TypeAdapter(_FunctionOutput),
-    "shell_call": TypeAdapter(_ShellCall),
-    "shell_call_output": TypeAdapter(_ShellOutput),
-    "item_reference": TypeAdapter(_Reference),
+# The kinds of items that the gateway reads.
+KINDS: Mapping[str, type[BaseModel]] = {
+    "message": _Message,
+    "function_call": _FunctionCall,
+    "function_call_output": _FunctionOutput,
+    "shell_call": _ShellCall,
+    "shell_call_output": _ShellOutput,
+    "item_reference": _Reference,
 }
+_ADAPTERS: Mapping[str, TypeAdapter[Any]] = {kind: TypeAdapter(model) for kind, model in KINDS.items()}
 _TEXT: TypeAdapter[_Text] = TypeAdapter(_Text)
 _FILE: TypeAdapter[_File] = TypeAdapter(_File)
 _SOURCES = ("file_id", "file_url", "file_data")
@@ -146,7 +148,7 @@ def _item(item: Json, place: str) -> Json:
     kind = item.get("type", "message" if "role" in item else None)
     if not isinstance(kind, str) or not kind:
         raise RequestInvalid("Every input item needs a `type`, or a `role` and `content`.", param=f"{place}.type")
-    checked(_KINDS.get(kind, _ANY), item, at=place)
+    checked(_ADAPTERS.get(kind, _ANY), item, at=place)
     if kind == "message":
         _parts(item["content"], f"{place}.content")
     if kind == "function_call_output":

@@ -18,7 +18,7 @@ _SCOPES: Mapping[str, Scope] = {
     "/metrics": "admin",
 }
 # What says nothing about anybody, for load balancers and supervisors.
-OPEN = frozenset({"/livez", "/healthz"})
+OPEN = frozenset({"/livez", "/healthz", "/openapi.json"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

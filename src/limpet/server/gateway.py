@@ -31,7 +31,7 @@ from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import LoopSettings, Preparer
 from limpet.responses.service import ResponseService
 from limpet.responses.sources import InputSettings
-from limpet.server import containers, files, health, responses, skills
+from limpet.server import containers, files, health, openapi, responses, skills
 from limpet.server.app import application
 from limpet.server.auth import LoopbackOnly
 from limpet.server.keys import KeyHolders
@@ -129,6 +129,7 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
                 stored=lambda: stored_bytes(database),
             ),
             *health.model_routes(router, seconds(clock.now())),
+            *openapi.routes(has_keys=settings.auth == "keys"),
         ]
         app = application(routes, metrics=metrics, door=_door(settings, database, clock))
         yield Opened(app=app, stop=service.stop)

@@ -1,0 +1,320 @@
+"""What requests and answers look like, as JSON Schema: those of requests from what checks them, the others written here as data.
+
+Answers may have more keys than are named; keys that OpenAI's API does not have are marked `x-limpet-extension`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from limpet.responses.items import KINDS
+from limpet.responses.request import CreateRequest, FunctionTool, ShellTool
+
+Json = dict[str, Any]
+
+TEXT: Json = {"type": "string"}
+NUMBER: Json = {"type": "integer"}
+COUNT: Json = {"type": "integer", "minimum": 0}
+TRUTH: Json = {"type": "boolean"}
+ANY_OBJECT: Json = {"type": "object"}
+MOMENT: Json = {"type": "integer", "description": "Seconds since 1970-01-01 UTC."}
+
+
+def ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def nullable(schema: Json) -> Json:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def const(value: object) -> Json:
+    return {"const": value}
+
+
+def one_of(*values: str) -> Json:
+    return {"type": "string", "enum": list(values)}
+
+
+def extension(schema: Json) -> Json:
+    return {**schema, "x-limpet-extension": True}
+
+
+def shape(required: Mapping[str, Json], optional: Mapping[str, Json] | None = None) -> Json:
+    """An object with these keys."""
+    return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
+
+
+def schemas() -> Json:
+    """Every schema that the document's addresses refer to, by name."""
+    return {
+        **_requests(),
+        **_asked_of_containers(),
+        **_answers(),
+        **_containers(),
+        **_skills(),
+        **_gateway(),
+        **_lists(),
+        **_deleted(),
+    }
+
+
+def _requests() -> Json:
+    inputs: dict[str, type[BaseModel]] = {f"Input_{kind}": model for kind, model in KINDS.items()}
+    every: list[type[BaseModel]] = [CreateRequest, ShellTool, FunctionTool, *inputs.values()]
+    named, found = models_json_schema(
+        [(model, "validation") for model in every], ref_template="#/components/schemas/{model}"
+    )
+    definitions: Json = found["$defs"]
+    for definition in definitions.values():
+        definition.pop("description", None)  # a word to the reader of the source
+    aliases = {name: named[model, "validation"] for name, model in inputs.items()}
+    create = definitions["CreateRequest"]["properties"]
+    create["tools"] = nullable({"type": "array", "items": ref("Tool")})
+    create["input"] = {"anyOf": [TEXT, {"type": "array", "items": ref("InputItem")}]}
+    create["background"] = nullable(const(False))
+    create["conversation"] = {"type": "null"}
+    definitions["CreateRequest"]["required"] = ["model", "input"]
+    return {
+        **definitions,
+        **aliases,
+        "Tool": {"anyOf": [ref("ShellTool"), ref("FunctionTool"), ref("OtherTool")]},
+        "OtherTool": shape({"type": {"type": "string", "not": {"enum": ["shell", "function"]}, "minLength": 1}}),
+        "InputItem": {
+            "anyOf": [
+                *({"allOf": [ref(f"Input_{kind}"), _kind(kind)]} for kind in KINDS),
+                shape({"type": {"type": "string", "minLength": 1, "not": {"enum": list(KINDS)}}}),
+            ]
+        },
+    }
+
+
+def _asked_of_containers() -> Json:
+    return {
+        "CreateContainer": shape(
+            {"name": {"type": "string", "minLength": 1, "maxLength": 255}},
+            {
+                "memory_limit": nullable({"type": ["string", "integer"], "examples": ["1g", "512m"]}),
+                "expires_after": nullable(ref("AskedExpiry")),
+                "network_policy": nullable(ref("NetworkPolicy")),
+                "file_ids": nullable({"type": "array", "items": TEXT, "maxItems": 50}),
+                "skills": nullable({"type": "array", "items": ref("AskedSkill"), "maxItems": 200}),
+            },
+        ),
+        "AskedExpiry": shape({"minutes": {"type": "integer", "minimum": 1}}, {"anchor": const("last_active_at")}),
+        "NetworkPolicy": {"oneOf": [shape({"type": const("disabled")}), ref("Allowlist")]},
+        "Allowlist": shape(
+            {"type": const("allowlist"), "allowed_domains": {"type": "array", "items": TEXT}},
+            {"domain_secrets": {"type": "array", "items": ANY_OBJECT}},
+        ),
+        "AskedSkill": {"oneOf": [ref("SkillReference"), ref("InlineSkill")]},
+        "SkillReference": shape(
+            {"type": const("skill_reference"), "skill_id": {"type": "string", "minLength": 1, "maxLength": 64}},
+            {"version": nullable(TEXT)},
+        ),
+        "InlineSkill": shape(
+            {"type": const("inline"), "name": TEXT, "description": TEXT, "source": ref("InlineSource")}
+        ),
+        "InlineSource": shape(
+            {
+                "media_type": one_of("application/zip", "text/markdown"),
+                "data": {"type": "string", "contentEncoding": "base64", "minLength": 1, "maxLength": 70_254_592},
+            },
+            {"type": const("base64")},
+        ),
+    }
+
+
+def _kind(kind: str) -> Json:
+    """The item's `type`, which a message may leave out."""
+    named = {"properties": {"type": const(kind)}}
+    return named if kind == "message" else {**named, "required": ["type"]}
+
+
+def _answers() -> Json:
+    return {
+        "Error": shape({"error": ref("ErrorBody")}),
+        "ErrorBody": shape({"message": TEXT, "type": TEXT, "param": nullable(TEXT), "code": nullable(TEXT)}),
+        "Response": _response(),
+        "Usage": shape(
+            {
+                "input_tokens": COUNT,
+                "input_tokens_details": shape({"cached_tokens": COUNT, "cache_write_tokens": COUNT}),
+                "output_tokens": COUNT,
+                "output_tokens_details": shape({"reasoning_tokens": COUNT}),
+                "total_tokens": COUNT,
+            }
+        ),
+    }
+
+
+def _containers() -> Json:
+    return {
+        "Container": shape(
+            {
+                "id": TEXT,
+                "object": const("container"),
+                "name": TEXT,
+                "created_at": MOMENT,
+                "status": one_of("running", "expired"),
+                "last_active_at": MOMENT,
+                "expires_after": shape(
+                    {"anchor": const("last_active_at"), "minutes": {"type": "integer", "minimum": 1}}
+                ),
+                "network_policy": ref("NetworkPolicy"),
+                "expires_at": extension(MOMENT),
+                "idle_ttl_secs": extension(COUNT),
+                "limits": extension(ref("Limits")),
+            },
+            {"memory_limit": {"type": "string", "description": "1g, 4g, 16g, 64g; other amounts are an extension."}},
+        ),
+        "Limits": shape(
+            dict.fromkeys(("memory", "processes", "cpu", "disk"), one_of("per sandbox", "per process", "none"))
+        ),
+        "ContainerFile": _container_file(),
+        "File": shape(
+            {
+                "id": TEXT,
+                "object": const("file"),
+                "bytes": COUNT,
+                "created_at": MOMENT,
+                "filename": TEXT,
+                "purpose": TEXT,
+                "status": const("processed"),
+            },
+            {"expires_at": MOMENT},
+        ),
+    }
+
+
+def _container_file() -> Json:
+    return shape(
+        {
+            "id": TEXT,
+            "object": const("container.file"),
+            "container_id": TEXT,
+            "created_at": MOMENT,
+            "bytes": COUNT,
+            "path": TEXT,
+            "source": one_of("user", "assistant"),
+            "filename": extension(TEXT),
+            "content_type": extension(nullable(TEXT)),
+        },
+        {"too_large": extension(const(True))},
+    )
+
+
+def _skills() -> Json:
+    return {
+        "Skill": shape(
+            {
+                "id": TEXT,
+                "object": const("skill"),
+                "name": TEXT,
+                "description": TEXT,
+                "created_at": MOMENT,
+                "default_version": TEXT,
+                "latest_version": TEXT,
+            }
+        ),
+        "SkillVersion": shape(
+            {
+                "id": TEXT,
+                "object": const("skill.version"),
+                "skill_id": TEXT,
+                "version": TEXT,
+                "name": TEXT,
+                "description": TEXT,
+                "created_at": MOMENT,
+            }
+        ),
+    }
+
+
+def _gateway() -> Json:
+    return {
+        "Model": shape({"id": TEXT, "object": const("model"), "created": MOMENT, "owned_by": TEXT}),
+        "Alive": shape({"status": const("ok")}),
+        "Health": shape({"status": one_of("ok", "failing")}, {"runtime": ref("RuntimeHealth")}),
+        "RuntimeHealth": shape(
+            {
+                "name": TEXT,
+                "works": TRUTH,
+                "detail": TEXT,
+                "remedy": TEXT,
+                "notes": {"type": "array", "items": TEXT},
+                "probed_seconds_ago": {"type": "number", "minimum": 0},
+            }
+        ),
+    }
+
+
+def _response() -> Json:
+    return shape(
+        {
+            "id": TEXT,
+            "object": const("response"),
+            "created_at": MOMENT,
+            "completed_at": nullable(MOMENT),
+            "status": one_of("queued", "in_progress", "completed", "failed", "incomplete", "cancelled"),
+            "background": TRUTH,
+            "error": nullable(shape({"code": TEXT, "message": TEXT})),
+            "incomplete_details": nullable(shape({"reason": TEXT})),
+            "instructions": nullable({"type": ["string", "array"]}),
+            "max_output_tokens": nullable(NUMBER),
+            "max_tool_calls": nullable(NUMBER),
+            "metadata": ANY_OBJECT,
+            "model": TEXT,
+            "output": {"type": "array", "items": shape({"type": TEXT}, {"id": TEXT, "status": TEXT})},
+            "parallel_tool_calls": TRUTH,
+            "previous_response_id": nullable(TEXT),
+            "reasoning": nullable(ANY_OBJECT),
+            "store": TRUTH,
+            "temperature": {"type": "number"},
+            "text": ANY_OBJECT,
+            "tool_choice": {"type": ["string", "object"]},
+            "tools": {"type": "array", "items": shape({"type": TEXT})},
+            "top_logprobs": COUNT,
+            "top_p": {"type": "number"},
+            "truncation": TEXT,
+            "usage": nullable(ref("Usage")),
+        },
+        {"container_id": extension(TEXT)},
+    )
+
+
+def _lists() -> Json:
+    kinds = ("Container", "ContainerFile", "File", "Skill", "SkillVersion")
+    pages = {
+        f"{kind}List": shape(
+            {
+                "object": const("list"),
+                "data": {"type": "array", "items": ref(kind)},
+                "first_id": nullable(TEXT),
+                "last_id": nullable(TEXT),
+                "has_more": TRUTH,
+            }
+        )
+        for kind in kinds
+    }
+    models = shape({"object": const("list"), "data": {"type": "array", "items": ref("Model")}})
+    return {**pages, "ModelList": models}
+
+
+def _deleted() -> Json:
+    kinds = {
+        "Response": "response",
+        "Container": "container.deleted",
+        "ContainerFile": "container.file.deleted",
+        "File": "file",
+        "Skill": "skill.deleted",
+        "SkillVersion": "skill.version.deleted",
+    }
+    gone = {
+        f"Deleted{name}": shape({"id": TEXT, "object": const(kind), "deleted": const(True)})
+        for name, kind in kinds.items()
+    }
+    gone["DeletedSkillVersion"]["properties"]["version"] = TEXT
+    return gone
