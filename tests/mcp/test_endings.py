@@ -201,6 +201,23 @@ async def test_a_signal_ends_sessions_that_are_open_and_commands_that_run(home: 
     nothing_is_left(home)
 
 
+async def test_a_connection_that_breaks_off_is_no_cancellation(home: Path) -> None:
+    with http_program(home) as (url, _):
+        async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
+            headers = await opened(client, url)
+            arguments = {"command": "echo begun; until [ -e go ]; do sleep 0.02; done; echo done > done"}
+            params = {"name": "Bash", "arguments": arguments, "_meta": {"progressToken": 1}}
+            asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+            async with client.stream("POST", url, json=asked, headers=headers) as stream:
+                async for line in stream.aiter_lines():
+                    if "begun" in line:
+                        break
+            look = {"command": "touch go; until [ -s done ]; do sleep 0.02; done; cat done"}
+            asked = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "Bash", "arguments": look}}
+            seen = await client.post(url, json=asked, headers=headers)
+    assert '"stdout":"done\\n"' in seen.text
+
+
 def test_what_is_no_message_gets_an_error_and_the_session_goes_on(home: Path) -> None:
     with program(home) as process:
         shake_hands(process)
