@@ -8,8 +8,7 @@ from inspect_ai.util._sandbox import self_check
 
 from limpet.integrations.inspect_ai import WorkspaceSandbox
 from limpet.wiring.inspect_ai import LimpetSandbox
-
-pytestmark = pytest.mark.anyio
+from tests.support.users import again_as_an_ordinary_user
 
 # What cannot hold, and why. A case that is listed and holds all the same fails.
 GAPS = {
@@ -27,6 +26,7 @@ async def sandbox() -> AsyncIterator[WorkspaceSandbox]:
     await LimpetSandbox.sample_cleanup("self_check", None, environments, False)
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     "name",
     [
@@ -42,3 +42,9 @@ def test_at_most_two_of_the_44_cases_are_gaps() -> None:
     assert len(CASES) >= 44
     assert set(GAPS) <= set(CASES)
     assert len(CASES) - len(GAPS) >= 42
+
+
+@pytest.mark.xdist_group("ordinary user")
+@pytest.mark.timeout(300)
+def test_the_box_of_an_ordinary_user_keeps_it_too() -> None:
+    again_as_an_ordinary_user(__file__)
