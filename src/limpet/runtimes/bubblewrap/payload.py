@@ -16,6 +16,7 @@ _FILES = (
     "stepping",
     "waiting",
     "process",
+    "kept",
     "bounds",
     "siege",
     "connection",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from limpet.runtimes.bubblewrap.inside import launch, tree
+from limpet.runtimes.bubblewrap.inside import kept, launch, tree
 from limpet.runtimes.bubblewrap.inside.process import EXITED, Process
 
 KILLED_BY = 9
@@ -84,6 +84,12 @@ class Bounds:
         if kills > self._kills:
             self._kills = kills
             self.tell(self._memory_note, running)
+            if freed := kept.remove_what_fills(self._sizes.get("memory_mb", 0)):
+                self.tell(
+                    f"what System V keeps without a process was removed, since memory had run out: {_megabytes(freed)} of"
+                    " shared memory, message queues and semaphores.",
+                    running,
+                )
 
     @property
     def _memory_note(self) -> str:

@@ -1,0 +1,73 @@
+"""Memory that no process has to hold: segments, queues and semaphores of System V stay when their makers are killed."""
+
+import pytest
+
+from limpet.core.command import Exited
+from limpet.core.ports import Limits
+from limpet.runtimes.bubblewrap import BubblewrapRuntime
+from limpet.runtimes.bubblewrap.limits import find_groups
+from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, run
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(find_groups() is None, reason="no cgroup can be made here, so no box's memory is bounded"),
+]
+
+_BEGIN = "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\n"
+_MAKERS = {
+    # From large to small, so that nothing is left of the box's memory.
+    "segments": _BEGIN
+    + """
+for size in [8 << 20] * 30 + [1 << 18] * 60 + [4096] * 900:
+    at = libc.shmat(libc.shmget(0, size, 0o1600), None, 0)
+    ctypes.memset(at, 1, size)
+    libc.shmdt(ctypes.c_void_p(at))
+""",
+    "queues": _BEGIN
+    + """
+text = ctypes.create_string_buffer(b"\\x01", 8200)
+while (queue := libc.msgget(0, 0o1600)) >= 0:
+    while libc.msgsnd(queue, text, 8192, 0o4000) == 0:
+        pass
+""",
+    "semaphores": _BEGIN + "while libc.semget(0, 32000, 0o1600) >= 0:\n    pass\n",
+}
+_LEFT = "tail -qn +2 /proc/sysvipc/shm /proc/sysvipc/msg /proc/sysvipc/sem | wc -l"
+_NEEDS_MEMORY = "python3 -c 'print(len(bytearray(50 << 20)) >> 20)'"
+
+
+@pytest.mark.parametrize("maker", _MAKERS)
+async def test_what_fills_the_memory_and_belongs_to_nobody_is_removed_and_the_result_says_so(
+    runtime: BubblewrapRuntime, maker: str
+) -> None:
+    async with box_of(runtime, limits=Limits(memory=128 << 20)) as box:
+        await box.files.write("fill.py", _MAKERS[maker].encode())
+        # A survivor of its own keeps nothing of it.
+        filler = await begin(box, "sleep 9893 & exec python3 fill.py")
+        await collect(filler)
+        outcome = await filler.wait()
+        after = await run(box, _NEEDS_MEMORY)
+        left = await run(box, _LEFT)
+
+    assert outcome == Exited(137)
+    assert after == (Exited(0), "50\n", "")
+    assert left[1] == "0\n"
+    assert [note for note in filler.notes() if note.startswith("what System V keeps")] != []
+
+
+async def test_segments_that_somebody_uses_stay(runtime: BubblewrapRuntime) -> None:
+    holder = _BEGIN + (
+        "import time\nat = libc.shmat(libc.shmget(7, 4096, 0o1600), None, 0)\nctypes.memset(at, 65, 3)\n"
+        "print(flush=True)\ntime.sleep(60)\n"
+    )
+    reader = _BEGIN + "print(ctypes.string_at(libc.shmat(libc.shmget(7, 4096, 0o600), None, 0)).decode())\n"
+    async with box_of(runtime, limits=Limits(memory=128 << 20)) as box:
+        await box.files.write("hold.py", holder.encode())
+        await box.files.write("read.py", reader.encode())
+        held = await begin(box, "exec python3 hold.py")
+        await anext(aiter(held.output()))
+        hog, _, _ = await run(box, "exec python3 -c 'bytearray(200 << 20)'")
+        seen = await run(box, "python3 read.py")
+        await held.abort()
+
+    assert (hog, seen) == (Exited(137), (Exited(0), "AAA\n", ""))
