@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from limpet.containers.container import ContainerSettings
-from limpet.containers.manager import ContainerManager, Lease
+from limpet.containers.lease import Lease
+from limpet.containers.manager import ContainerManager
 from limpet.containers.shapes import container_file_object
 from limpet.core.errors import NotFound, RequestInvalid, RequestTooLarge
 from limpet.core.ports import Runtime
@@ -34,7 +35,7 @@ async def new(containers: ContainerManager) -> str:
 
 async def captured(lease: Lease, script: str) -> list[str]:
     assert (await lease.workspace.run(script)).exit_code == 0
-    return [row.path.removeprefix("/mnt/data/") for row in await lease.capture("resp_1")]
+    return [row.path.removeprefix("/mnt/data/") for row in (await lease.capture("resp_1")).files]
 
 
 async def download(containers: ContainerManager, container_id: str, file_id: str) -> bytes:
@@ -53,7 +54,7 @@ async def test_a_file_that_a_command_wrote_is_recorded_with_all_that_is_known_of
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as lease:
         await lease.workspace.run("mkdir out; printf 'a,b' > out/table.csv")
-        (row,) = await lease.capture("resp_1")
+        (row,) = (await lease.capture("resp_1")).files
 
     assert container_file_object(row) == {
         "id": row.id,
@@ -89,7 +90,7 @@ async def test_a_file_that_became_a_link_is_not_given_out(containers: ContainerM
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as lease:
         await lease.workspace.run("echo mine > file")
-        (row,) = await lease.capture()
+        (row,) = (await lease.capture()).files
         await lease.workspace.run("ln -sf /etc/passwd file")
 
     with pytest.raises(NotFound):
@@ -100,9 +101,9 @@ async def test_an_overwritten_path_keeps_its_id_and_a_deleted_one_is_forgotten(c
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as lease:
         await lease.workspace.run("echo 1 > kept; echo 1 > gone")
-        first = {row.path: row.id for row in await lease.capture()}
+        first = {row.path: row.id for row in (await lease.capture()).files}
         await lease.workspace.run("rm gone; echo 22 > new; mv new kept")
-        (second,) = await lease.capture()
+        (second,) = (await lease.capture()).files
 
     listed = (await containers.files.list(TENANT, mine)).records
     assert (second.id, second.bytes, listed) == (first["/mnt/data/kept"], 3, [second])
@@ -122,7 +123,7 @@ async def test_a_file_too_large_is_listed_with_its_size_and_still_given_out_whol
     mine = await new(small)
     async with small.lease(TENANT, mine) as lease:
         await lease.workspace.run("head -c 1001 /dev/zero > large")
-        (row,) = await lease.capture()
+        (row,) = (await lease.capture()).files
 
     assert (row.bytes, row.too_large, row.sha256) == (1001, True, "")
     assert await download(small, mine, row.id) == bytes(1001)
@@ -132,7 +133,7 @@ async def test_odd_names_are_kept_exactly_and_shown_as_text(containers: Containe
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as lease:
         await lease.workspace.run("echo 1 > $'a\\nb'; echo 2 > './-c d'; echo 3 > $'bad\\xff'; echo 4 > ü")
-        rows = await lease.capture()
+        rows = (await lease.capture()).files
 
     shown = [container_file_object(row)["filename"] for row in rows]
     assert sorted(shown) == sorted(["a\nb", "-c d", "bad\ufffd", "ü"])
@@ -151,7 +152,7 @@ async def test_a_download_is_of_the_file_as_it_is_now(containers: ContainerManag
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as lease:
         await lease.workspace.run("echo 1 > file")
-        (before,) = await lease.capture()
+        (before,) = (await lease.capture()).files
         await lease.workspace.run("echo longer > file")
 
     row, pieces = await containers.files.open_content(TENANT, mine, before.id)
@@ -167,7 +168,7 @@ async def test_an_upload_is_there_for_the_first_command_and_is_not_taken_for_a_c
 
     async with containers.lease(TENANT, mine) as lease:
         result = await lease.workspace.run("cat notes.txt; echo x >> notes.txt; rm notes.txt; printf hello > notes.txt")
-        assert await lease.capture() == []
+        assert (await lease.capture()).files == ()
 
     assert (row.path, row.source, row.bytes, result.stdout) == ("/mnt/data/notes.txt", "user", 5, b"hello")
     assert [listed.source for listed in (await containers.files.list(TENANT, mine)).records] == ["user"]
@@ -235,5 +236,5 @@ async def test_a_runtime_without_directories_keeps_files_in_its_boxes_and_a_lost
         async with after.lease(TENANT, mine) as lease:
             assert lease.note is not None
             assert "2 of its files are gone" in lease.note
-            assert await lease.capture() == []
+            assert (await lease.capture()).files == ()
         assert (await after.files.list(TENANT, mine)).records == []

@@ -94,7 +94,7 @@ async def test_files_go_in_before_the_box_and_come_out_of_it(home: Path, db: Dat
         await containers.files.put(TENANT, mine, "in.txt", data())
         async with containers.lease(TENANT, mine) as lease:
             result = await lease.workspace.run("cat in.txt; echo more >> in.txt && mv in.txt out.txt && id -u")
-            (row,) = await lease.capture("resp_1")
+            (row,) = (await lease.capture("resp_1")).files
         _, pieces = await containers.files.open_content(TENANT, mine, row.id)
         assert b"".join([piece async for piece in pieces]) == b"inmore\n"
         owner = (home / "boxes" / mine / "data" / "out.txt").stat().st_uid

@@ -11,7 +11,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from limpet.containers.watching import Look, Tree, Watching
+from limpet.containers.changes import Look
+from limpet.containers.watching import Tree, Watching
 from limpet.core.ports import FileStat
 
 pytestmark = pytest.mark.anyio

@@ -21,8 +21,10 @@ from limpet.containers.container import (
     sandbox_spec,
     stored_ref,
 )
+from limpet.containers.known import Known
 from limpet.containers.meter import Meter
 from limpet.containers.supplies import Skill, write_skills
+from limpet.containers.watching import Tree
 from limpet.core.clock import Clock
 from limpet.core.errors import PlaceUnusable, SandboxClosed, SandboxGone
 from limpet.core.ids import CONTAINER, is_id
@@ -30,7 +32,6 @@ from limpet.core.ports import Files, Offer, Runtime, Sandbox
 from limpet.runtimes.beneath import remove_tree
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.store.containers import ContainerRecord, Containers
-from limpet.store.files import ContainerFileRecord
 
 ENDING = 10.0  # seconds for taking back a box that must not stay
 ROOTS = {"/mnt/data": "data", "/home/agent": "home"}
@@ -42,7 +43,7 @@ class Box:
 
     `gate` is held while it boots or ends; `shelf` (after `gate`, never before it) while its files are compared with the rows, and
     while it ends; `turn` by a lease, where the runtime runs one command at a time. `known` are the files' rows once they were
-    read. `spoken_at` is monotonic.
+    read, `tree` what watches the files. `spoken_at` is monotonic.
     """
 
     gate: anyio.Lock = field(default_factory=anyio.Lock)
@@ -51,8 +52,15 @@ class Box:
     sandbox: Sandbox | None = None
     is_ending: bool = False
     leases: int = 0
-    known: dict[str, ContainerFileRecord] | None = None
+    known: Known | None = None
+    tree: Tree | None = None
     spoken_at: float = -math.inf
+
+    def unwatch(self) -> None:
+        """The next look at its files reads everything."""
+        if self.tree is not None:
+            self.tree.close()
+        self.tree = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +116,12 @@ class Boxes:
         directory = directory_of(record, self._directory)
         return HostFiles({path: directory / name for path, name in ROOTS.items()}, record.user_id)
 
+    def data_directory(self, record: ContainerRecord) -> Path | None:
+        """Where its /mnt/data lies on this host; None where the runtime keeps it elsewhere."""
+        if Offer.DIRECTORY not in self.runtime.offers:
+            return None
+        return directory_of(record, self._directory) / ROOTS["/mnt/data"]
+
     async def enter(self, record: ContainerRecord) -> Entered:
         """The box of a running container, booted if there is none that answers. Its row says which before this returns.
 
@@ -152,6 +166,7 @@ class Boxes:
         box.is_ending = True
         if sandbox := found or box.sandbox:
             await sandbox.destroy()
+        box.unwatch()
         await self._remove(directory_of(record, self._directory))
         # Last: until here whoever asks for this box must wait for the same locks.
         self._boxes.pop(record.id, None)
@@ -238,6 +253,8 @@ class Boxes:
         if sandbox := box.sandbox or await self._attach(record):
             await sandbox.destroy()
         box.sandbox = None
+        async with box.shelf:
+            box.unwatch()
         await self._containers.update(record.id, ref=None)
 
     async def _boot(self, record: ContainerRecord) -> Sandbox:
@@ -255,6 +272,8 @@ class Boxes:
             raise
         box = self.of(record.id)
         box.sandbox = sandbox
+        if box.tree is not None:
+            box.tree.is_whole = True
         box.spoken_at = self._clock.monotonic()
         return sandbox
 

@@ -2,9 +2,10 @@
 
 import mimetypes
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from limpet.containers.known import Known
 from limpet.core.ports import FileStat
 from limpet.store.files import ContainerFileRecord
 
@@ -14,23 +15,56 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look at a container's files found. `files` are the regular files of the directories that were read, by path in the box;
+    `directories` says for each of these which directories are in it, by name, and is None where all were read."""
+
+    files: tuple[FileStat, ...]
+    directories: Mapping[str, frozenset[str]] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a listing shows against what was known: regular files that may have a new content, and paths without a file."""
+    """What a look shows against what was known, by path: regular files that may have a new content, those of them that are left to
+    the next capture, and paths without a file."""
 
     touched: tuple[FileStat, ...]
+    left: tuple[FileStat, ...]
     gone: tuple[str, ...]
 
 
-def compare(known: Mapping[str, ContainerFileRecord], found: Iterable[FileStat], *, most: int) -> Changes:
-    """The differences, by path. At most `most` touched files; the next comparison finds the others.
-
-    Links, sockets, devices and directories are no files here.
-    """
-    files = {stat.path: stat for stat in found if stat.kind == "file"}
-    touched = sorted(path for path, stat in files.items() if not is_known(known.get(path), stat))
+def compare(known: Known, look: Look, *, most: int) -> Changes:
+    """The differences. At most `most` touched files; those come last that only may have changed within the moment of their record."""
+    files = {stat.path: stat for stat in look.files}
+    changed: list[FileStat] = []
+    doubtful: list[FileStat] = []
+    for path in sorted(files):
+        record = known.get(path)
+        if not is_known(record, files[path]):
+            (doubtful if _is_doubtful(record, files[path]) else changed).append(files[path])
     return Changes(
-        touched=tuple(files[path] for path in touched[:most]), gone=tuple(sorted(known.keys() - files.keys()))
+        touched=tuple([*changed[:most], *doubtful][:most]),
+        left=tuple(changed[most:]),
+        gone=tuple(sorted(_expected(known, look) - files.keys())),
     )
+
+
+def _is_doubtful(record: ContainerFileRecord | None, stat: FileStat) -> bool:
+    """Whether all is the same but that the record does not trust its own moment (see `captures`)."""
+    return record is not None and record.changed == 0 and is_known(replace(record, changed=stat.changed), stat)
+
+
+def _expected(known: Known, look: Look) -> set[str]:
+    """The recorded files that must be among those found, or are gone."""
+    if look.directories is None:
+        return set(known)
+    expected: set[str] = set()
+    for directory, names in look.directories.items():
+        expected |= known.inside(directory)
+        for inner in known.directories(directory):
+            if inner.rpartition("/")[2] not in names:
+                expected |= known.below(inner)
+    return expected
 
 
 def is_known(record: ContainerFileRecord | None, stat: FileStat) -> bool:

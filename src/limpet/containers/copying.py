@@ -6,6 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from anyio import to_thread
+
 from limpet.containers.boxes import ROOTS, directory_of
 from limpet.core.errors import FileError, StoreError
 from limpet.core.ports import Files
@@ -20,13 +22,15 @@ DATA = "/mnt/data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """What was read of a file: its hash in hex, and the blob that holds the same bytes, None where there is none."""
+    """What was read of a file: its hash in hex, how many bytes, and the blob that holds the same bytes, None where there is none."""
 
     sha256: str
+    bytes: int
     blob: str | None
 
 
-NOT_KEPT = Copy(sha256="", blob=None)
+NOT_KEPT = Copy(sha256="", bytes=0, blob=None)
+HASHED_HERE = 1 << 16  # bytes whose hash takes less time than the way to a thread and back
 
 
 class Copies:
@@ -45,7 +49,9 @@ class Copies:
         their hash, they are only read where they are copied. FileError."""
         async with AsyncExitStack() as stack:
             copy = await self._copied(stack, files, path, size=size, tenant=tenant)
-            yield copy or Copy(sha256=sha256 or await _hash(files, path, size=size), blob=None)
+            yield copy or (
+                await _hash(files, path, size=size) if sha256 is None else Copy(sha256=sha256, bytes=size, blob=None)
+            )
 
     async def _copied(self, stack: AsyncExitStack, files: Files, path: str, *, size: int, tenant: str) -> Copy | None:
         if self._vault is None:
@@ -58,7 +64,7 @@ class Copies:
             self.trouble = error.message
             return None
         self.trouble = None
-        return Copy(sha256=blob.sha256, blob=blob.id)
+        return Copy(sha256=blob.sha256, bytes=blob.bytes, blob=blob.id)
 
     def nudge(self) -> None:
         """Rows with copies were removed: let their bytes go now."""
@@ -90,11 +96,16 @@ async def _copied(rows: ContainerFiles, vault: Vault, files: Files, row: Contain
         return False  # it went away, or something else stands in its place
 
 
-async def _hash(files: Files, path: str, *, size: int) -> str:
+async def _hash(files: Files, path: str, *, size: int) -> Copy:
     digest = hashlib.sha256()
+    read = 0
     async for piece in files.stream(path, length=size):
-        digest.update(piece)
-    return digest.hexdigest()
+        read += len(piece)
+        if len(piece) > HASHED_HERE:
+            await to_thread.run_sync(digest.update, piece)
+        else:
+            digest.update(piece)
+    return Copy(sha256=digest.hexdigest(), bytes=read, blob=None)
 
 
 def _files(container: ContainerRecord, home: Path) -> Files:

@@ -4,26 +4,31 @@ Never follows a link: every look goes through the sandbox's `Files`.
 """
 
 import posixpath
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from typing import Literal
+from contextlib import AsyncExitStack, suppress
+from typing import Self
 
-from limpet.containers.boxes import Box, Boxes
-from limpet.containers.changes import compare, content_type, is_known, safe_name
+import anyio
+
+from limpet.containers.boxes import Boxes
+from limpet.containers.captures import Captured, Captures, Source, listing
+from limpet.containers.changes import is_known, safe_name
 from limpet.containers.container import ContainerSettings
 from limpet.containers.contents import Choose, Counted, opened, whole
-from limpet.containers.copying import DATA, NOT_KEPT, Copies, Copy
+from limpet.containers.copying import DATA, Copies
 from limpet.containers.meter import Meter
 from limpet.containers.quotas import Quotas
 from limpet.containers.supplies import Incoming, final_names
+from limpet.containers.watching import Watching
 from limpet.core.clock import Clock
-from limpet.core.errors import FileError, FileMissing, NotFound, SandboxClosed, SandboxGone
-from limpet.core.ids import CONTAINER_FILE, new_id
-from limpet.core.ports import Files, FileStat
+from limpet.core.errors import FileError, FileMissing, NotFound, StoreError
+from limpet.core.ports import Files
 from limpet.store.containers import ContainerRecord
 from limpet.store.files import ContainerFileRecord, ContainerFiles
 from limpet.store.records import Order, Page
 
-Source = Literal["user", "assistant"]
+LAST_SECONDS = 2.0
 FindRunning = Callable[[str, str], Awaitable[ContainerRecord]]
 FindReadable = Callable[[str, str], Awaitable[ContainerRecord]]
 
@@ -31,6 +36,7 @@ FindReadable = Callable[[str, str], Awaitable[ContainerRecord]]
 class Shelf:
     """The files of every container, as clients list and download them.
 
+    While it is open (`async with`) a capture reads only what changed.
     `running` and `readable` give a tenant's container or raise what the client is told; `readable` also gives expired ones.
     """
 
@@ -50,60 +56,53 @@ class Shelf:
         self._rows = rows
         self._copies = copies
         self._quotas = quotas
-        self._meter = meter
         self._boxes = boxes
         self._running = running
         self._readable = readable
         self._settings = settings
-        self._clock = clock
+        self._watching = Watching()
+        self._captures = Captures(
+            rows, boxes, copies=copies, settings=settings, clock=clock, meter=meter, watching=self._watching
+        )
+        self._stack = AsyncExitStack()
 
     @property
     def max_bytes(self) -> int:
         """The most that a file may have to be taken or kept."""
         return self._settings.max_bytes_per_file
 
-    async def capture(self, record: ContainerRecord, *, response_id: str | None = None) -> list[ContainerFileRecord]:
-        """Record the files that changed since the last capture and give their rows, by path; forget those that are gone.
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._watching)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._stack.aclose()
+
+    async def capture(self, record: ContainerRecord, *, response_id: str | None = None) -> Captured:
+        """Record the files that changed since the last capture, as written by that response; forget those that are gone.
 
         A file is changed when its content is. At most `max_files_per_exec` at once, the next capture takes the others; one over
-        `max_bytes_per_file` is listed as too large, without its hash. An overwritten path keeps its file's id.
+        `max_bytes_per_file` is listed as too large, without its hash. An overwritten path keeps its file's id. StoreError, FileError.
         """
         box = self._boxes.of(record.id)
         async with box.shelf:
             if self._boxes.of(record.id) is not box:
-                return []  # the container ended while this waited
-            begun = self._clock.monotonic()
-            changed = await self._captured(record, box, response_id)
-            self._meter.captured(self._clock.monotonic() - begun)
-            return changed
+                return Captured()  # the container ended while this waited
+            return await self._captures.capture(record, response_id=response_id)
 
-    async def _captured(self, record: ContainerRecord, box: Box, response_id: str | None) -> list[ContainerFileRecord]:
-        """Call with its shelf held."""
-        files = self._boxes.files(record)
-        known = await self._known(record.id, box)
-        try:
-            found = await _listing(files)
-        except (SandboxGone, SandboxClosed):
-            return []  # the next lease gets a new box, and its first capture sees what is left
-        changes = compare(known, found, most=self._settings.max_files_per_exec)
-        if changes.gone:
-            await self._rows.delete_paths(record.id, changes.gone)
-            self._copies.nudge()
-            for path in changes.gone:
-                del known[path]
-        changed = []
-        for stat in changes.touched:
-            row = await self._record(record, files, stat, known, response_id=response_id)
-            if row is not None:
-                changed.append(row)
-        return changed
+    async def capture_last(self, record: ContainerRecord) -> None:
+        """What detached processes wrote is listed before the container's data goes, as far as that can be done at once. Call with its
+        box's shelf held."""
+        with suppress(StoreError, FileError), anyio.move_on_after(LAST_SECONDS):
+            if self._may_have_changed(record):
+                await self._captures.capture(record, response_id=None)
 
     async def count_missing(self, record: ContainerRecord) -> int:
         """How many recorded files are no longer there."""
         box = self._boxes.of(record.id)
         async with box.shelf:
-            known = await self._known(record.id, box)
-            found = {stat.path for stat in await _listing(self._boxes.files(record)) if stat.kind == "file"}
+            known = await self._captures.known(record.id)
+            found = {stat.path for stat in await listing(self._boxes.files(record)) if stat.kind == "file"}
             return len(known.keys() - found)
 
     async def list(
@@ -111,7 +110,7 @@ class Shelf:
     ) -> Page[ContainerFileRecord]:
         """A page of a container's files; those of a running box are looked at first. NotFound."""
         record = await self._readable(tenant, container_id)
-        if record.status == "running" and self._boxes.of(container_id).sandbox is not None:
+        if self._may_have_changed(record):
             await self.capture(record)
         return await self._rows.list(tenant, container_id, limit=limit, after=after, order=order)
 
@@ -189,16 +188,19 @@ class Shelf:
         source: Source,
     ) -> ContainerFileRecord:
         """Call with its shelf held."""
-        known = await self._known(record.id, self._boxes.of(record.id))
+        known = await self._captures.known(record.id)
         path = posixpath.join(DATA, name)
         if path not in known:
             self._quotas.allow_file(len(known))
         counted = Counted(self._quotas.bounded(record.tenant, data), most=most)
+        before = time.time_ns()
         stat = await files.write(path, counted.pieces())
         async with self._copies.taken(
             files, stat.path, size=stat.size, tenant=record.tenant, sha256=counted.sha256
         ) as copy:
-            return await self._store(record, stat, known, copy=copy, source=source, response_id=None)
+            return await self._captures.store(
+                record, stat, known, copy=copy, source=source, response_id=None, before=before
+            )
 
     async def delete(self, tenant: str, container_id: str, file_id: str) -> None:
         """Remove a file from the box and from the list. NotFound."""
@@ -212,17 +214,20 @@ class Shelf:
                 pass  # a command was quicker; the row goes all the same
             await self._rows.delete(container_id, file_id)
             self._copies.nudge()
-            (await self._known(container_id, box)).pop(row.path, None)
+            (await self._captures.known(container_id)).pop(row.path, None)
 
     async def clear(self, container_id: str) -> None:
         """Forget all files of a container that is deleted."""
         await self._rows.clear(container_id)
         self._copies.nudge()
 
-    async def _known(self, container_id: str, box: Box) -> dict[str, ContainerFileRecord]:
-        if box.known is None:
-            box.known = {row.path: row for row in await self._rows.of_container(container_id)}
-        return box.known
+    def _may_have_changed(self, record: ContainerRecord) -> bool:
+        """Whether commands may have written since the last capture: there is a box, here or of an earlier process."""
+        if record.status != "running":
+            return False
+        return self._boxes.of(record.id).sandbox is not None or (
+            record.ref is not None and self._boxes.data_directory(record) is not None
+        )
 
     async def _file(self, tenant: str, container_id: str, file_id: str) -> ContainerFileRecord:
         row = await self._rows.get(tenant, container_id, file_id)
@@ -240,76 +245,16 @@ class Shelf:
                 raise _no_file(record.id, row.id) from error
             if stat.kind != "file":
                 raise _no_file(record.id, row.id)
-            if not is_known(row, stat):
-                known = await self._known(record.id, box)
-                await self._record(record, files, stat, known, response_id=row.response_id)
-                row = known.get(row.path, row)
-            return row
-
-    async def _record(
-        self,
-        record: ContainerRecord,
-        files: Files,
-        stat: FileStat,
-        known: dict[str, ContainerFileRecord],
-        *,
-        response_id: str | None,
-    ) -> ContainerFileRecord | None:
-        """Its row if the content is new; None if it is not, or if the file went away or cannot be read."""
-        before = known.get(stat.path)
-        if stat.size > self._settings.max_bytes_per_file:
-            return await self._store(record, stat, known, copy=NOT_KEPT, source="assistant", response_id=response_id)
-        try:
-            async with self._copies.taken(files, stat.path, size=stat.size, tenant=record.tenant) as copy:
-                if before is None or before.sha256 != copy.sha256:
-                    return await self._store(
-                        record, stat, known, copy=copy, source="assistant", response_id=response_id
-                    )
-                source: Source = "user" if before.source == "user" else "assistant"
-                same = Copy(sha256=copy.sha256, blob=before.blob or copy.blob)
-                await self._store(record, stat, known, copy=same, source=source, response_id=before.response_id)
-                return None
-        except FileError:
-            return None
-
-    async def _store(
-        self,
-        record: ContainerRecord,
-        stat: FileStat,
-        known: dict[str, ContainerFileRecord],
-        *,
-        copy: Copy,
-        source: Source,
-        response_id: str | None,
-    ) -> ContainerFileRecord:
-        row = await self._rows.upsert(
-            ContainerFileRecord(
-                id=new_id(CONTAINER_FILE),
-                tenant=record.tenant,
-                container_id=record.id,
-                path=stat.path,
-                bytes=stat.size,
-                sha256=copy.sha256,
-                content_type=content_type(stat.path),
-                source=source,
-                created_at=self._clock.now(),
-                modified=stat.modified,
-                identity=stat.identity,
-                changed=stat.changed,
-                too_large=not copy.sha256,
-                response_id=response_id,
-                blob=copy.blob,
-            )
-        )
-        known[row.path] = row
-        return row
-
-
-async def _listing(files: Files) -> list[FileStat]:
-    try:
-        return await files.list(DATA, recursive=True)
-    except FileMissing:
-        return []  # a command removed the directory itself
+            if is_known(row, stat):
+                return row
+            known = await self._captures.known(record.id)
+            try:
+                await self._captures.record(
+                    record, files, stat, known, response_id=row.response_id, before=time.time_ns()
+                )
+            except FileError as error:
+                raise _no_file(record.id, row.id) from error
+            return known.get(row.path, row)
 
 
 def _no_file(container_id: str, file_id: str) -> NotFound:

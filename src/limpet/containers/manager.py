@@ -7,13 +7,14 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import anyio
 
 from limpet.containers.boxes import Boxes
+from limpet.containers.captures import Captured
 from limpet.containers.container import (
     CONTAINER_MOVES,
     BoxSettings,
@@ -25,6 +26,7 @@ from limpet.containers.container import (
 )
 from limpet.containers.copying import Copies
 from limpet.containers.files import Shelf
+from limpet.containers.lease import Lease
 from limpet.containers.meter import Meter, Unmetered
 from limpet.containers.narrowing import adapted, narrow
 from limpet.containers.provider import Provider
@@ -40,7 +42,7 @@ from limpet.core.ports import Held, Offer, Runtime
 from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.database import Database
 from limpet.store.executions import Executions
-from limpet.store.files import ContainerFileRecord, ContainerFiles
+from limpet.store.files import ContainerFiles
 from limpet.store.records import Order, Page
 from limpet.store.vault import Vault
 from limpet.workspace.workspace import Workspace
@@ -48,28 +50,6 @@ from limpet.workspace.workspace import Workspace
 REAP_EVERY = 5.0  # seconds
 KEEP_ALIVE = 150.0  # seconds of silence after which a box of a running container is spoken to
 CLOSING = 15.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
-    """A container in use: while it is held the container does not expire.
-
-    `note` is one sentence that the model should be told, once: the box before this one was lost. `boot_id` tells boxes apart:
-    what was started under another one is gone.
-    """
-
-    record: ContainerRecord
-    workspace: Workspace
-    note: str | None
-    shelf: Shelf
-
-    @property
-    def boot_id(self) -> str:
-        return self.workspace.boot_id
-
-    async def capture(self, response_id: str | None = None) -> list[ContainerFileRecord]:
-        """The files that changed since the last capture, now recorded as written by that response."""
-        return await self.shelf.capture(self.record, response_id=response_id)
 
 
 class ContainerManager:
@@ -157,6 +137,7 @@ class ContainerManager:
         for record in running:
             if record.ref is not None:
                 self.seats.found(record.id, record.tenant)
+        await self._stack.enter_async_context(self.files)
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(self._reap_for_ever)
         self._stack.callback(tasks.cancel_scope.cancel)
@@ -283,6 +264,10 @@ class ContainerManager:
             with anyio.move_on_after(CLOSING, shield=True), suppress(StoreError):
                 await self._rows.touch(container_id, self._clock.now())
 
+    async def capture(self, tenant: str, container_id: str, response_id: str) -> Captured:
+        """Record what changed among a container's files, without a lease. As `require_running` and `Shelf.capture`."""
+        return await self.files.capture(await self.require_running(tenant, container_id), response_id=response_id)
+
     async def reap_once(self) -> tuple[str, ...]:
         """One round: what is in use stays fresh, what was idle too long expires with its box and data. Gives the expired ids."""
         now = self._clock.now()
@@ -330,6 +315,8 @@ class ContainerManager:
                 return True
             if box.leases > 0 or await self._runs_a_command(record):
                 return False
+            async with box.shelf:
+                await self.files.capture_last(record)
             await self._boxes.sleep(record)
             return True
 
@@ -343,6 +330,7 @@ class ContainerManager:
             if await self._runs_a_command(record):
                 await self._touch(record)
                 return False
+            await self.files.capture_last(record)
             await self._end(record.id, "expired")
             return True
 

@@ -11,7 +11,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Self
 
 import anyio
 
+from limpet.containers.changes import Look
 from limpet.core.ports import FileStat
 from limpet.runtimes.beneath import DIRECTORY, LinkInTheWay, open_beneath
 from limpet.runtimes.hostfiles import described, is_unfinished
@@ -28,15 +29,6 @@ EVERYTHING_AFTER = 300.0  # seconds
 MOST_WATCHES = 50_000  # of one container: the host's watches are for all of them
 TRYING_AGAIN = 60.0  # seconds after watches ran out
 _TOO_MANY = frozenset({errno.ENOSPC, errno.ENOMEM})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What a look found. `files` are the regular files of the directories that were read, by path in the box; `directories` says for
-    each of these which directories are in it, and is None where all were read."""
-
-    files: tuple[FileStat, ...]
-    directories: Mapping[str, frozenset[str]] | None
 
 
 @dataclass(slots=True)

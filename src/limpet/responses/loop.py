@@ -129,6 +129,8 @@ async def _take_turn(run: Run, *, offers_shell: bool) -> _Taken:
     kept = await _answer_calls(run, taken) if taken.ended.status == "completed" else 0
     while taken.waiting:
         await _pass(run, taken, taken.waiting.popleft())
+    if not taken.calls and run.calls is not None:
+        await run.calls.settle()
     await taken.passing.release(() if taken.calls else _citations(run))
     run.transcript.extend(taken.items[kept:])
     run.writer.step += 1

@@ -11,14 +11,16 @@ from typing import Any
 
 import anyio
 
+from limpet.containers.captures import Captured
 from limpet.containers.container import ShellLimits
-from limpet.containers.manager import ContainerManager, Lease
+from limpet.containers.lease import Lease
+from limpet.containers.manager import ContainerManager
 from limpet.containers.shapes import shown
 from limpet.core import events as ev
 from limpet.core import ids
 from limpet.core.clock import Clock
 from limpet.core.command import START, Aborted, Command, Exited, Lost, Outcome, Script, Stream, TimedOut
-from limpet.core.errors import CommandRefused, FileError, LimpetError, SandboxGone
+from limpet.core.errors import CommandRefused, FileError, LimpetError, RequestError, SandboxGone, StoreError
 from limpet.core.events import Event
 from limpet.core.ports import Process
 from limpet.guard.output import Clip, Decoder, trim_pair
@@ -103,6 +105,7 @@ class ShellCalls:
         self._writer = writer
         self._note = note
         self._made = 0
+        self._has_run = False
         self._bytes_left = RESPONSE_BYTES
         self.files: dict[str, ContainerFileRecord] = {}
 
@@ -142,11 +145,11 @@ class ShellCalls:
         answer = _Answer()
         try:
             async with self._host.containers.lease(self._tenant, self._container_id) as lease:
+                await self._look_before(lease)
                 for number, text in enumerate(arguments.commands):
                     command = Command(what=Script(text), timeout=self._timeout(arguments))
-                    await self._one(lease, command, call_id, number, place, answer)
-                answer.files = await lease.capture(self._response_id)
-                self._host.metrics.files.inc(len(answer.files))
+                    is_last = number == len(arguments.commands) - 1
+                    await self._one(lease, command, call_id, number, place, answer, is_last=is_last)
         except SandboxGone as gone:
             reason = f"The container's box is gone: {gone.reason} The next call gets a new one."
             await self._failed(arguments.commands, place, answer, reason)
@@ -173,8 +176,47 @@ class ShellCalls:
         while len(answer.entries) < len(commands):
             await self._result(place, answer, "", f"limpet: {reason}\n", Lost(reason))
 
+    async def _look_before(self, lease: Lease) -> None:
+        """What was written before this response's first command is not this response's."""
+        if not self._has_run:
+            self._has_run = True
+            with suppress(StoreError, FileError):  # the capture after the command meets the same, and tells it
+                await lease.capture(None)
+
+    async def _capture(self, lease: Lease, answer: _Answer, printed: "_Printed") -> None:
+        """Record what the call wrote. Whatever comes of that, the command's own result stands; the model is told beside it."""
+        try:
+            captured = await lease.capture(self._response_id)
+        except (StoreError, FileError) as problem:
+            captured = Captured(trouble=problem.message)
+        answer.files += captured.files
+        self._host.metrics.files.inc(len(captured.files))
+        if captured.trouble is not None:
+            await printed.say("stderr", f"limpet: not all changed files could be recorded: {captured.trouble}\n")
+        elif captured.left:
+            await printed.say(
+                "stderr", f"limpet: {captured.left} more changed files will be recorded with the next command.\n"
+            )
+
+    async def settle(self) -> None:
+        """Before the answer ends: what detached processes have written since the last command is this response's too."""
+        if not self._has_run:
+            return
+        with suppress(StoreError, FileError, RequestError):  # the next look at the container's files sees it
+            captured = await self._host.containers.capture(self._tenant, self._container_id, self._response_id)
+            self.files |= {record.path: record for record in captured.files}
+            self._host.metrics.files.inc(len(captured.files))
+
     async def _one(
-        self, lease: Lease, command: Command, call_id: str, number: int, place: Json, answer: _Answer
+        self,
+        lease: Lease,
+        command: Command,
+        call_id: str,
+        number: int,
+        place: Json,
+        answer: _Answer,
+        *,
+        is_last: bool,
     ) -> None:
         exec_id = f"{self._response_id}.{self._writer.step}.{self._made}.{number}"
         await self._host.executions.intend(
@@ -190,8 +232,7 @@ class ShellCalls:
                 started_at=self._host.clock.now(),
             )
         )
-        limit = min(self._host.item_bytes, self._bytes_left // 2)
-        printed = _Printed(self._writer, place, number, exec_id, limit=limit, streams=self._host.streams_output)
+        printed = self._printed(place, number, exec_id)
         for note in self._notes(lease, answer):
             await printed.say("stderr", f"limpet: {note}\n")
         outcome: Outcome = Lost("It is not known how the command ended.")
@@ -206,8 +247,14 @@ class ShellCalls:
             answer.complete = False
         if isinstance(outcome, Lost):
             await printed.say("stderr", f"limpet: {outcome.reason}\n")
+        if is_last:
+            await self._capture(lease, answer, printed)
         self._bytes_left -= printed.size
         await self._result(place, answer, *printed.texts(), outcome)
+
+    def _printed(self, place: Json, number: int, exec_id: str) -> "_Printed":
+        limit = min(self._host.item_bytes, self._bytes_left // 2)
+        return _Printed(self._writer, place, number, exec_id, limit=limit, streams=self._host.streams_output)
 
     async def _execute(self, lease: Lease, command: Command, exec_id: str, printed: "_Printed") -> Outcome:
         try:

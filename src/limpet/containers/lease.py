@@ -1,0 +1,30 @@
+"""A container in somebody's hands."""
+
+from dataclasses import dataclass
+
+from limpet.containers.captures import Captured
+from limpet.containers.files import Shelf
+from limpet.store.containers import ContainerRecord
+from limpet.workspace.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A container in use: while it is held the container does not expire.
+
+    `note` is one sentence that the model should be told, once: the box before this one was lost. `boot_id` tells boxes apart:
+    what was started under another one is gone.
+    """
+
+    record: ContainerRecord
+    workspace: Workspace
+    note: str | None
+    shelf: Shelf
+
+    @property
+    def boot_id(self) -> str:
+        return self.workspace.boot_id
+
+    async def capture(self, response_id: str | None = None) -> Captured:
+        """The files that changed since the last capture, now recorded as written by that response. See `Shelf.capture`."""
+        return await self.shelf.capture(self.record, response_id=response_id)

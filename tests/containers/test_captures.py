@@ -1,0 +1,192 @@
+"""Captures that go wrong or meet files in motion: nothing is lost, doubled or recorded as what it never was."""
+
+import os
+import time
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+
+import anyio
+import pytest
+
+from limpet.containers.container import ContainerSettings
+from limpet.containers.known import Known
+from limpet.containers.lease import Lease
+from limpet.containers.manager import ContainerManager
+from limpet.core.ports import Runtime
+from limpet.runtimes.memory import MemoryRuntime
+from limpet.store.database import Database
+from limpet.store.files import ContainerFileRecord
+from tests.containers.test_files import TENANT, captured, download, new
+from tests.containers.turned import TurnedClock
+
+pytestmark = pytest.mark.anyio
+MIB = 1 << 20
+
+
+@pytest.fixture
+async def lease(containers: ContainerManager) -> AsyncIterator[Lease]:
+    async with containers.lease(TENANT, await new(containers)) as lease:
+        yield lease
+
+
+def data_of(home: Path, lease: Lease) -> Path:
+    return home / "boxes" / lease.record.id / "data"
+
+
+async def listed(containers: ContainerManager, lease: Lease) -> dict[str, ContainerFileRecord]:
+    page = await containers.files.list(TENANT, lease.record.id, limit=100)
+    return {row.path.removeprefix("/mnt/data/"): row for row in page.records}
+
+
+async def test_files_of_a_detached_process_are_captured_when_files_are_listed(
+    containers: ContainerManager, lease: Lease
+) -> None:
+    assert await captured(lease, "mkdir -p a/b") == []
+    await lease.workspace.run(
+        "(until [ -e go ]; do sleep 0.01; done; mkdir c; echo late > c/late; touch done) >&- 2>&- &"
+    )
+    await lease.workspace.run("touch go; until [ -e done ]; do sleep 0.01; done")
+    assert {"c/late", "done", "go"} == set(await listed(containers, lease))
+
+
+async def test_a_file_that_never_stands_still_is_recorded_as_it_was_read(
+    containers: ContainerManager, lease: Lease, tmp_path: Path
+) -> None:
+    path = data_of(tmp_path, lease) / "log"
+    path.write_bytes(b"x")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_grow, path)
+        for _ in range(20):
+            for row in (await lease.capture()).files:
+                assert row.sha256 == sha256(path.read_bytes()[: row.bytes]).hexdigest()
+        tasks.cancel_scope.cancel()
+    await lease.capture()
+    row = (await listed(containers, lease))["log"]
+    assert (row.bytes, row.sha256) == (path.stat().st_size, sha256(path.read_bytes()).hexdigest())
+
+
+async def _grow(path: Path) -> None:
+    while True:
+        with path.open("ab") as file:
+            file.write(os.urandom(5000))
+        await anyio.sleep(0.001)  # slowly enough to stay below the limit of a file's size
+
+
+async def test_a_file_that_changed_a_moment_ago_is_not_taken_for_known_until_the_moment_is_over(
+    containers: ContainerManager, lease: Lease, tmp_path: Path
+) -> None:
+    """The kernel's clock for files stands still for some ms: a second write may leave size and times as they are."""
+    path = data_of(tmp_path, lease) / "file"
+    path.write_text("a")
+    (first,) = (await lease.capture()).files
+    assert first.changed == 0
+    with anyio.fail_after(5):
+        while (await listed(containers, lease))["file"].changed == 0:
+            (path.parent / "other").touch()
+    settled = (await listed(containers, lease))["file"]
+    assert (settled.id, settled.changed) == (first.id, path.stat().st_ctime_ns)
+
+
+async def test_what_is_no_file_is_left_alone_and_what_becomes_one_is_taken(lease: Lease, tmp_path: Path) -> None:
+    data = data_of(tmp_path, lease)
+    os.mkfifo(data / "pipe")
+    (data / "link").symlink_to("/etc/passwd")
+    (data / "up").symlink_to("..")
+    assert await captured(lease, "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'") == []
+    (data / "link").unlink()
+    (data / "link").write_text("mine")
+    assert await captured(lease, "true") == ["link"]
+
+
+async def test_sparse_files_are_kept_up_to_the_limit_and_listed_beyond_it(
+    containers: ContainerManager, lease: Lease
+) -> None:
+    assert await captured(
+        lease, f"truncate -s {25 * MIB} fits; truncate -s {25 * MIB + 1} big; truncate -s 9T huge"
+    ) == [
+        "big",
+        "fits",
+        "huge",
+    ]
+    rows = await listed(containers, lease)
+    assert rows["fits"].sha256 == sha256(bytes(25 * MIB)).hexdigest()
+    assert [(rows[name].too_large, rows[name].bytes, rows[name].sha256) for name in ("big", "huge")] == [
+        (True, 25 * MIB + 1, ""),
+        (True, 9 << 40, ""),
+    ]
+    assert await captured(lease, "true") == []
+    assert await captured(lease, "truncate -s 3 big") == ["big"]
+
+
+async def test_a_capture_of_a_hundred_thousand_files_leaves_the_others_to_the_next(
+    runtime: Runtime, db: Database, tmp_path: Path, clock: TurnedClock
+) -> None:
+    settings = ContainerSettings(max_files_per_exec=5)
+    async with (
+        ContainerManager(runtime, db, home=tmp_path, settings=settings, clock=clock) as manager,
+        manager.lease(TENANT, await new(manager)) as lease,
+    ):
+        data = data_of(tmp_path, lease)
+        for directory in range(100):
+            (data / f"{directory:02}").mkdir()
+            for number in range(1000):
+                (data / f"{directory:02}" / f"{number:03}").touch()
+        first, second = await lease.capture(), await lease.capture()
+    names = [row.path.removeprefix("/mnt/data/") for row in (*first.files, *second.files)]
+    assert names == [f"00/{number:03}" for number in range(10)]
+    assert (first.left, second.left) == (99_995, 99_990)
+
+
+async def test_a_capture_that_is_broken_off_loses_nothing(
+    containers: ContainerManager, lease: Lease, tmp_path: Path
+) -> None:
+    data = data_of(tmp_path, lease)
+    for number in range(40):
+        (data / str(number)).write_text(str(number))
+    with anyio.move_on_after(0.02) as broken:
+        await lease.capture()
+    assert broken.cancelled_caught
+    await lease.capture()
+    rows = await listed(containers, lease)
+    assert {name: row.sha256 for name, row in rows.items()} == {
+        str(number): sha256(str(number).encode()).hexdigest() for number in range(40)
+    }
+
+
+async def test_a_memory_box_is_captured_too(db: Database, tmp_path: Path, clock: TurnedClock) -> None:
+    async with MemoryRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as manager:
+        mine = await new(manager)
+        async with manager.lease(TENANT, mine) as lease:
+            assert await captured(lease, "mkdir a; echo 1 > a/one; echo 2 > two") == ["a/one", "two"]
+            assert await captured(lease, "rm -r a") == []
+            assert list(await listed(manager, lease)) == ["two"]
+            assert await download(manager, mine, (await listed(manager, lease))["two"].id) == b"2\n"
+
+
+def test_what_is_known_is_found_by_directory() -> None:
+    paths = ["/mnt/data/a", "/mnt/data/b/c", "/mnt/data/b/d/e", "/mnt/data/b/d/f"]
+    known = Known(_row(path) for path in paths)
+    assert (set(known.inside("/mnt/data/b")), set(known.directories("/mnt/data"))) == (
+        {"/mnt/data/b/c"},
+        {"/mnt/data/b"},
+    )
+    assert known.below("/mnt/data/b") == set(paths[1:])
+    for path in paths[2:]:
+        del known[path]
+    assert (len(known.directories("/mnt/data/b")), known.below("/mnt/data"), len(known)) == (0, set(paths[:2]), 2)
+
+
+def _row(path: str) -> ContainerFileRecord:
+    now = time.time_ns()
+    return ContainerFileRecord(
+        id=path,
+        tenant=TENANT,
+        container_id="c",
+        path=path,
+        bytes=0,
+        sha256="",
+        source="user",
+        created_at=0,
+        modified=now,
+    )
