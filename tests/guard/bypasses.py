@@ -314,6 +314,20 @@ VARIABLES = [
     "PAGER='rm x'; git log",
     "GIT_PAGER=rm; git log",
 ]
+# Functions with a program's name that change what is known, defined where they are not yet looked for.
+FUNCTIONS = [
+    "f() { v=ls; cat; $v x; }; cat() { v=rm; }; f",
+    "for i in 1 2; do v=ls; cat; $v x; cat() { v=rm; }; done",
+    "eval 'cat() { v=rm; }'; v=ls; cat; $v x",
+    "f() { v=ls; cat; $v x; }; eval 'cat() { v=rm; }'; f",
+    "cat() { v=rm; }; eval 'v=ls; cat; $v x'",
+    "trap 'v=ls; cat; $v x' EXIT; cat() { v=rm; }",
+    "f() { v=1; cat; echo $((v)); }; cat() { v='a[$(rm x)]'; }; f",
+    "f() { n=$(wc -l); echo $((n)); }; wc() { echo 'a[$(rm x)]'; }; f",
+    "wc() { echo 'a[$(rm x)]'; }; eval 'n=$(wc -l); echo $((n))'",
+    "wc() { echo 'a[$(rm x)]'; }; trap 'n=$(wc -l); echo $((n))' EXIT",
+    "eval 'wc() { echo \"a[\\$(rm x)]\"; }'; n=$(wc -l); echo $((n))",
+]
 BYPASSES = [
     *SEPARATORS,
     *SUBSTITUTIONS,
@@ -321,6 +335,7 @@ BYPASSES = [
     *SHADOWS,
     *EVALUATORS,
     *NAMES,
+    *FUNCTIONS,
     *VARIABLES,
     *WRAPPED,
     *LANGUAGES,

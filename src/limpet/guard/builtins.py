@@ -305,6 +305,7 @@ def _evaluated(shell: Shell, words: list[Field], state: State, source: str, *, i
             feed=shell.feed,
             depth=shell.depth + 1,
             is_handler=is_handler,
+            bodies=shell.bodies,
         )
     )
 

@@ -31,8 +31,6 @@ _NOT_A_WORD = Field("", "", "unknown", many=True)
 class Script(Shell, Inner, Protocol):
     """Whoever walks the script, as simple commands see it."""
 
-    bodies: dict[str, effects.Effects]
-
     def text(self, node: Node) -> str: ...
     def subscript(self, node: Node, index: Arithmetic | None, state: State) -> None: ...
 

@@ -14,6 +14,7 @@ from limpet.guard.tree import (
     BinaryTest,
     CallExpr,
     CStyleLoop,
+    FuncDecl,
     LetClause,
     Lit,
     Node,
@@ -70,6 +71,16 @@ def of(nodes: Sequence[Node], calls: "Iterable[Effects]" = ()) -> Effects:
         for name, values in called.values.items():
             effects.add(name, values)
     return effects
+
+
+def of_functions(nodes: Sequence[Node]) -> dict[str, Effects]:
+    """The effects of each function that is defined anywhere in these nodes, by its name; of all its bodies, where it has several."""
+    bodies: dict[str, list[Node]] = {}
+    for node in nodes:
+        for inner in everything(node):
+            if isinstance(inner, FuncDecl):
+                bodies.setdefault(inner.name.value, []).append(inner.body)
+    return {name: of(several) for name, several in bodies.items()}
 
 
 def everything(node: Node, *, but_inside: tuple[type[Node], ...] = ()) -> Iterator[Node]:

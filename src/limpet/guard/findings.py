@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from limpet.guard.effects import Effects
 from limpet.guard.state import State
 from limpet.guard.tree import Node
 from limpet.guard.words import Field
@@ -64,7 +65,8 @@ class Opening:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
     """Text that is run as a script of its own, with what is known by then. `is_handler` where it may run between any two commands,
-    as a trap does: then it must not change what is known."""
+    as a trap does: then it must not change what is known. `bodies` are the functions of the shell that evaluates it, with those that
+    come later in its script; None where the text is for a shell of its own."""
 
     text: str
     source: str
@@ -72,6 +74,7 @@ class Evaluated:
     feed: Feed = Feed()
     depth: int = 0
     is_handler: bool = False
+    bodies: dict[str, Effects] | None = None
 
 
 @dataclass(slots=True)
@@ -100,6 +103,7 @@ class Shell(Protocol):
     findings: Findings
     feed: Feed
     depth: int
+    bodies: dict[str, Effects]
 
     def unsure(self, node: Node, why: str, instead: str) -> None: ...
     def assign(

@@ -76,8 +76,13 @@ async def _script(script: Evaluated, findings: Findings, parser: Parser) -> None
         findings.doubt(
             script.source, "it may change variables or the directory between any two commands", "trap EXIT only"
         )
+    if script.bodies is not None and effects.of_functions(tree.file.stmts):
+        findings.doubt(
+            script.source, "the functions that it defines may be called elsewhere", "define them in the script itself"
+        )
     try:
-        Walk(tree.source, findings, feed=script.feed, depth=script.depth).run(tree.file, script.state)
+        walk = Walk(tree.source, findings, feed=script.feed, depth=script.depth, bodies=script.bodies)
+        walk.run(tree.file, script.state)
     except (RecursionError, TooMuch):
         findings.doubt(script.source, "it is nested too deeply", "write it flat")
 

@@ -61,17 +61,27 @@ class TooMuch(Exception):
 class Walk:
     """One script's walk. `findings` may be shared by several scripts."""
 
-    def __init__(self, source: bytes, findings: Findings, *, feed: Feed = Feed(), depth: int = 0) -> None:  # noqa: B008  # frozen
+    def __init__(
+        self,
+        source: bytes,
+        findings: Findings,
+        *,
+        feed: Feed = Feed(),  # noqa: B008  # frozen
+        depth: int = 0,
+        bodies: dict[str, effects.Effects] | None = None,
+    ) -> None:
         self.findings = findings
         self.feed = feed
         self.depth = depth
-        self.bodies: dict[str, effects.Effects] = {}
+        self.bodies = {} if bodies is None else bodies
         self._source = source
         self._left = MOST_WORDS
 
     def run(self, file: File, state: State) -> State:
         """Follows the whole script; the state in which it ends."""
         whole = effects.of(file.stmts)
+        # All of them now: a function may call one that is defined after it, and a loop comes back to what stands before.
+        self.bodies.update(effects.of_functions(file.stmts))
         for line in unclear_lines(self._source, file):
             self.findings.doubt(
                 line, "a backslash at its end joins lines in a way that is read differently", "write it on one line"
@@ -236,7 +246,6 @@ class Walk:
             )
         body = state.foreign()
         body.functions = state.functions | {name}
-        self.bodies[name] = effects.of([cmd.body], self.bodies.values())
         outer, self.feed = self.feed, Feed(is_unsure=True)
         self._stmt(cmd.body, body)
         self.feed = outer
