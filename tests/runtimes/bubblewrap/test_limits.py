@@ -40,6 +40,7 @@ def test_version_1_has_a_directory_for_each_controller(tmp_path: Path) -> None:
     assert _written(tmp_path / "memory/limpet/g") == {
         "memory.limit_in_bytes": str(256 << 20),
         "memory.memsw.limit_in_bytes": str(256 << 20),
+        "memory.kmem.tcp.limit_in_bytes": str(256 << 20),
     }
     assert _written(tmp_path / "pids/limpet/g") == {"pids.max": "108"}
     assert _written(tmp_path / "cpu/limpet/g") == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"}

@@ -1,4 +1,4 @@
-"""Memory that no process has to hold: segments, queues and semaphores of System V stay when their makers are killed."""
+"""Memory that lies with no process: what System V keeps when its makers are killed, and what waits in sockets."""
 
 import pytest
 
@@ -32,6 +32,24 @@ while (queue := libc.msgget(0, 0o1600)) >= 0:
 """,
     "semaphores": _BEGIN + "while libc.semget(0, 32000, 0o1600) >= 0:\n    pass\n",
 }
+# Sends to itself what nobody reads, over as many connections as it may have; prints how many MiB the kernel took.
+_SENDER = """
+import socket, time
+server = socket.create_server(("127.0.0.1", 0), backlog=4096)
+taken, kept, until = 0, [], time.monotonic() + 4
+while len(kept) < 600 and time.monotonic() < until:
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+    one.connect(server.getsockname())
+    kept += [one, server.accept()[0]]
+    one.setblocking(False)
+    try:
+        for _ in range(20):
+            taken += one.send(bytes(1 << 20))
+    except BlockingIOError:
+        continue
+print(taken >> 20)
+"""
 _LEFT = "tail -qn +2 /proc/sysvipc/shm /proc/sysvipc/msg /proc/sysvipc/sem | wc -l"
 _NEEDS_MEMORY = "python3 -c 'print(len(bytearray(50 << 20)) >> 20)'"
 
@@ -71,3 +89,14 @@ async def test_segments_that_somebody_uses_stay(runtime: BubblewrapRuntime) -> N
         await held.abort()
 
     assert (hog, seen) == (Exited(137), (Exited(0), "AAA\n", ""))
+
+
+async def test_what_waits_in_sockets_counts_as_the_boxs_memory(runtime: BubblewrapRuntime) -> None:
+    async with box_of(runtime, limits=Limits(memory=64 << 20)) as box:
+        await box.files.write("send.py", _SENDER.encode())
+        outcome, taken, _ = await run(box, "exec python3 send.py")
+        after = await run(box, "echo alive")
+
+    # Under version 1 they take no more; under version 2 the sender is killed.
+    assert outcome == Exited(137) or int(taken) < 3 * 64
+    assert after == (Exited(0), "alive\n", "")

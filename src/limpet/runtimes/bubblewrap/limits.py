@@ -100,6 +100,9 @@ def _settings(version: int, limits: Limits) -> Iterator[tuple[str, str, str, boo
         # Swap would double what was granted; hosts without swap accounting have no such file.
         swap = ("memory.memsw.limit_in_bytes", str(memory)) if version == 1 else ("memory.swap.max", "0")
         yield ("memory", *swap, False)
+        if version == 1:
+            # Version 2 counts what lies in sockets as memory; version 1 only where it is bounded beside it.
+            yield ("memory", "memory.kmem.tcp.limit_in_bytes", str(memory), False)
     if processes is not None:
         yield ("pids", "pids.max", str(processes + _SPARE_PROCESSES), True)
     if cpus is not None:
