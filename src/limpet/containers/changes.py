@@ -41,7 +41,7 @@ def compare(known: Known, look: Look, *, most: int) -> Changes:
     for path in sorted(files):
         record = known.get(path)
         if not is_known(record, files[path]):
-            (doubtful if _is_doubtful(record, files[path]) else changed).append(files[path])
+            (doubtful if is_doubtful(record, files[path]) else changed).append(files[path])
     return Changes(
         touched=tuple([*changed[:most], *doubtful][:most]),
         left=tuple(changed[most:]),
@@ -49,7 +49,7 @@ def compare(known: Known, look: Look, *, most: int) -> Changes:
     )
 
 
-def _is_doubtful(record: ContainerFileRecord | None, stat: FileStat) -> bool:
+def is_doubtful(record: ContainerFileRecord | None, stat: FileStat) -> bool:
     """Whether all is the same but that the record does not trust its own moment (see `captures`)."""
     return record is not None and record.changed == 0 and is_known(replace(record, changed=stat.changed), stat)
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 
-from limpet.containers.changes import is_known
+from limpet.containers.changes import is_doubtful, is_known
 from limpet.core.errors import NotAFile, RequestTooLarge
 from limpet.core.ports import Files
 from limpet.store.files import ContainerFileRecord
@@ -32,7 +32,8 @@ async def opened(
         stat = await files.stat(row.path)
         if stat.kind != "file":
             raise NotAFile(row.path, stat.kind)
-        now = replace(row, bytes=stat.size, sha256=row.sha256 if is_known(row, stat) else "")
+        is_same = is_known(row, stat) or is_doubtful(row, stat)
+        now = replace(row, bytes=stat.size, sha256=row.sha256 if is_same else "")
         start, length = choose(now)
         pieces = files.stream(row.path, start=start, length=length)
         first = await anext(pieces, b"")
