@@ -89,6 +89,27 @@ def test_a_signal_ends_it_with_success_though_its_input_stays_open(home: Path, n
         nothing_is_left(home)
 
 
+def test_a_signal_ends_it_though_the_client_reads_nothing(home: Path) -> None:
+    with program(home) as process:
+        shake_hands(process)
+        arguments = {"command": "seq 1 300000; touch /mnt/data/printed; sleep 4328; true"}
+        for id in range(3, 30):  # more than a pipe holds
+            params = {"name": "Bash", "arguments": arguments, "_meta": {"progressToken": id}}
+            send(process, id=id, method="tools/call", params=params)
+        assert process.stdout is not None
+        process.stdout.readline()
+        eventually(lambda: is_writing(process.pid), within=20, says="it never waited for its reader")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0
+        nothing_is_left(home)
+
+
+def is_writing(pid: int) -> bool:
+    """Whether a thread of it waits until somebody reads from its pipe."""
+    waits = (path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/wchan"))
+    return any("pipe_write" in wait for wait in waits)
+
+
 def test_a_killed_server_leaves_no_box(home: Path) -> None:
     with program(home) as process:
         begin_something(process, home)

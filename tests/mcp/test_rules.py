@@ -1,5 +1,8 @@
 """The rules that the command line and its file give a session."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,3 +74,29 @@ def test_a_rule_that_no_wall_can_hold_is_refused_where_walls_are_asked_for(
 ) -> None:
     done = limpet("mcp", "--runtime", "memory", "--readonly", "--enforce", "wall", *carrier)
     assert (done.returncode, "readonly" in done.stderr) == (1, True)
+
+
+def test_where_the_extra_is_missing_it_says_what_to_install(limpet: Limpet, tmp_path: Path) -> None:
+    (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError('No module named mcp', name='mcp')")
+    done = limpet("mcp", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, "install limpet[mcp]" in done.stderr, done.stderr.count("\n")) == (2, True, 1)
+
+
+def test_no_other_command_loads_the_protocol(tmp_path: Path) -> None:
+    look = "import sys; sys.argv = ['limpet', '--help']\ntry: main()\nexcept SystemExit: print(sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"from limpet.cli import main; {look.splitlines()[0]}\n" + "\n".join(look.splitlines()[1:])],
+        capture_output=True, text=True, timeout=30, check=True,
+    )  # fmt: skip
+    assert "'typer'" in done.stdout
+    assert "'mcp'" not in done.stdout
+
+
+def test_the_manual_has_every_option() -> None:
+    manual = (Path(__file__).parents[2] / "docs/mcp.md").read_text("utf-8")
+    shown = subprocess.run(
+        [sys.executable, "-c", "from limpet.cli import main; main()", "mcp", "--help"],
+        capture_output=True, text=True, timeout=30, check=True,
+    )  # fmt: skip
+    options = set(re.findall(r"^  (--[a-z-]+)", shown.stdout, re.MULTILINE)) - {"--help"}
+    assert {option for option in options if f"`{option}" not in manual} == set()

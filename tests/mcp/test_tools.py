@@ -163,3 +163,44 @@ async def test_files_of_a_given_directory_outlive_the_session(stdio: Connect, tm
             result = await client.call_tool("workspace__box__run", {"command": f"echo {word} >> note.txt"})
         assert result.structured_content["stderr"] == ""
     assert (kept / "data/note.txt").read_text() == "one\ntwo\n"
+
+
+async def test_several_calls_of_a_session_run_at_once_each_with_its_own_progress(client_of: Connect) -> None:
+    told: dict[str, list[str]] = {"a": [], "b": []}
+    results: dict[str, Any] = {}
+
+    async with client_of() as client:
+
+        async def call(name: str, other: str) -> None:
+            async def hear(progress: float, total: float | None, message: str | None) -> None:
+                told[name].append(message or "")
+
+            # Each waits for the other: one after the other they would never end.
+            command = f"echo {name}; touch {name}; until [ -e {other} ]; do sleep 0.02; done"
+            results[name] = await client.call_tool("Bash", {"command": command}, progress_callback=hear)
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call, "a", "b")
+                tasks.start_soon(call, "b", "a")
+    assert told == {"a": ["a\n"], "b": ["b\n"]}
+    assert {name: result.structured_content["stdout"] for name, result in results.items()} == {"a": "a\n", "b": "b\n"}
+
+
+async def test_odd_output_names_and_arguments_come_through_or_are_refused_in_words(stdio: Connect) -> None:
+    for mode in ("auto", "legacy"):
+        async with stdio(mode=mode) as client:
+            await client.call_tool("Bash", {"command": "touch $'a\\xffb' 'c d' ü"})
+            listed = await client.call_tool("workspace__box__list_files", {})
+            binary = await client.call_tool(
+                "workspace__box__run", {"command": "head -c 300 /dev/urandom; printf '\\0'"}
+            )
+            nul = await client.call_tool("Bash", {"command": "echo a\0b"})
+            large = await client.call_tool("Bash", {"command": f"echo {'x' * 1_000_000} | wc -c"})
+            number = await client.call_tool("Bash", {"command": 7})
+        names = {entry["name"] for entry in listed.structured_content["entries"]}
+        assert {"c d", "ü"} < names
+        assert (len(names), binary.is_error, binary.structured_content["stdoutBytes"]) == (3, False, 301)
+        assert (nul.is_error, "NUL" in text_of(nul)) == (True, True)
+        assert (number.is_error, "must be a text" in text_of(number)) == (True, True)
+        assert large.is_error or large.structured_content["stdout"] == "1000001\n"

@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import TextIOWrapper
+from queue import SimpleQueue
 from typing import BinaryIO, Self, cast
 
 import anyio
@@ -24,7 +24,7 @@ async def serve(offering: Offering) -> None:
     async with stopped_by_signal(), session(offering) as server:
         with _standard_streams() as (lines, out):
             # What stdio_server asks of a file: lines to iterate over, write and flush.
-            stdin, stdout = cast("anyio.AsyncFile[str]", lines), anyio.wrap_file(out)
+            stdin, stdout = cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", out)
             async with stdio_server(stdin, stdout) as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
 
@@ -58,6 +58,46 @@ class Lines:
             anyio.from_thread.run_sync(sending.close, token=token)
 
 
+class Output:
+    """Where messages go, by a thread of its own: a client that does not read makes them wait, and holds up no exit either."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._waiting: SimpleQueue[tuple[bytes, anyio.Event]] = SimpleQueue()
+        self._problem: OSError | None = None
+        self._thread: threading.Thread | None = None
+
+    async def write(self, text: str) -> None:
+        """Returns when all of it is on its way. Raises OSError where nobody will ever read it."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._write, args=(current_token(),), name="limpet-stdout", daemon=True
+            )
+            self._thread.start()
+        written = anyio.Event()
+        self._waiting.put((text.encode(), written))
+        await written.wait()
+        if self._problem is not None:
+            raise self._problem
+
+    async def flush(self) -> None:
+        """Nothing is held back."""
+
+    def _write(self, token: EventLoopToken) -> None:
+        while True:
+            data, written = self._waiting.get()
+            try:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+            except OSError as problem:
+                self._problem = problem
+            try:
+                anyio.from_thread.run_sync(written.set, token=token)
+            except RuntimeError:
+                return  # the loop has ended
+
+
 def _bounded(stream: BinaryIO) -> Iterator[str]:
     """Its lines as text. Of one that is too long only the beginning, which is no message."""
     is_rest = False
@@ -68,7 +108,7 @@ def _bounded(stream: BinaryIO) -> Iterator[str]:
 
 
 @contextmanager
-def _standard_streams() -> Iterator[tuple[Lines, TextIOWrapper]]:
+def _standard_streams() -> Iterator[tuple[Lines, Output]]:
     """The client's streams. Meanwhile descriptors 0 and 1 are /dev/null and standard error, so that no stray print or child of ours
     speaks into the protocol."""
     incoming, outgoing = os.dup(0), os.dup(1)
@@ -77,11 +117,5 @@ def _standard_streams() -> Iterator[tuple[Lines, TextIOWrapper]]:
     os.close(nothing)
     sys.stdout.flush()
     os.dup2(2, 1)
-    # The thread may wait in a read to the end: its descriptor is never closed under it, where another file could take its number.
-    stream = os.fdopen(incoming, "rb", closefd=False)
-    out = os.fdopen(outgoing, "w", encoding="utf-8", newline="\n")
-    try:
-        yield Lines(stream), out
-    finally:
-        with suppress(OSError):  # the client has closed its end
-            out.close()
+    # Threads may wait on them to the end: they are never closed under one, where another file could take their number.
+    yield Lines(os.fdopen(incoming, "rb", closefd=False)), Output(outgoing)
