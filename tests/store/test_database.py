@@ -11,14 +11,15 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, create_engine, func, insert, select, text
 
 from limpet.core.errors import DatabaseUnusable, StoreFailed
 from limpet.store.database import Database, DatabaseSettings
+from limpet.store.records import columns_of
 from limpet.store.responses import Responses
 from limpet.store.schema import MIGRATIONS, prepare
 from limpet.store.sqlite import locate
-from limpet.store.tables import metadata
+from limpet.store.tables import metadata, responses
 from tests.store.disk import Disk
 from tests.store.samples import a_response
 
@@ -264,3 +265,24 @@ async def test_calls_that_are_cancelled_at_any_moment_cost_nothing(db: Database)
             for _ in range(20):
                 tasks.start_soon(table.insert, a_response())
         assert len(await table.unfinished()) >= 20
+
+
+async def test_a_write_is_one_transaction_that_readers_see_whole_or_not_at_all(tmp_path: Path) -> None:
+    record = a_response()
+
+    def insert_and_break(connection: Connection) -> None:
+        connection.execute(insert(responses).values(columns_of(record)))
+        raise ZeroDivisionError
+
+    def count(connection: Connection) -> int:
+        return int(connection.execute(select(func.count()).select_from(responses)).scalar_one())
+
+    async with Database(DatabaseSettings(), home=tmp_path) as db:
+        with pytest.raises(ZeroDivisionError):
+            await db.write(insert_and_break)
+        assert await db.read(count) == 0
+        await db.write(lambda connection: connection.execute(insert(responses).values(columns_of(record))))
+        assert await db.read(count) == 1
+        with pytest.raises(StoreFailed):
+            await db.write(lambda connection: connection.execute(insert(responses).values(columns_of(record))))
+        assert await db.read(count) == 1

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, func, insert, select, update
 
 from limpet.core.clock import MICROSECONDS
 from limpet.core.errors import StoreFailed
@@ -65,9 +65,8 @@ class Containers:
 
     async def insert(self, record: ContainerRecord) -> ContainerRecord:
         """Store a new one; comes back with its number."""
-        async with self._db.writing() as connection:
-            query = insert(containers).values(columns_of(record)).returning(containers.c.number)
-            number = (await connection.execute(query)).scalar_one()
+        query = insert(containers).values(columns_of(record)).returning(containers.c.number)
+        number = await self._db.write(lambda connection: connection.execute(query).scalar_one())
         return replace(record, number=number)
 
     async def get(self, tenant: str, id: str) -> ContainerRecord | None:
@@ -84,15 +83,20 @@ class Containers:
         """Change some fields; False if there is no such container."""
         if not changed:
             return await self.get_any(id) is not None
-        async with self._db.writing() as connection:
-            query = update(containers).where(containers.c.id == id).values(**changed)
-            return (await connection.execute(query)).rowcount > 0
+        query = update(containers).where(containers.c.id == id).values(**changed)
+        return await self._db.write(lambda connection: connection.execute(query).rowcount > 0)
 
-    async def touch(self, id: str, at: int) -> None:
-        """It was used at that time. Never moves its last activity back."""
-        later = containers.c.last_active_at < at
-        async with self._db.writing() as connection:
-            await connection.execute(update(containers).where(containers.c.id == id, later).values(last_active_at=at))
+    async def touch(self, id: str, at: int) -> ContainerRecord | None:
+        """It was used at that time. Never moves its last activity back. Gives the container as it is then, None if there is none."""
+        this = containers.c.id == id
+        later = update(containers).where(this, containers.c.last_active_at < at).values(last_active_at=at)
+
+        def work(connection: Connection) -> Row[Any] | None:
+            connection.execute(later)
+            return connection.execute(select(containers).where(this)).one_or_none()
+
+        row = await self._db.write(work)
+        return None if row is None else record_of(ContainerRecord, row)
 
     async def idle(self, now: int) -> list[ContainerRecord]:
         """The running ones that nobody used for longer than their idle time, oldest first."""
@@ -140,8 +144,8 @@ class Containers:
 
     async def _all(self, *where: ColumnElement[bool]) -> list[ContainerRecord]:
         query = select(containers).where(*where).order_by(containers.c.number)
-        async with self._db.reading() as connection:
-            return [record_of(ContainerRecord, row) for row in await connection.execute(query)]
+        rows = await self._db.read(lambda connection: connection.execute(query).all())
+        return [record_of(ContainerRecord, row) for row in rows]
 
     async def list(
         self, tenant: str, *, limit: int, after: str | None = None, order: Order = "desc", name: str | None = None

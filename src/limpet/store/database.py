@@ -2,27 +2,31 @@
 
 On SQLite one writer works at a time. `writing` waits in line for its turn, so that the journal's stream of commits and a single
 row never starve each other; reading waits for nobody (WAL).
+
+`read` and `write` pass between threads once, however many statements they make; `reading` and `writing` do so at each statement.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import anyio
 from anyio import to_thread
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from limpet.core.errors import StoreFailed
 from limpet.store.schema import prepare
-from limpet.store.sqlite import BUSY_SECONDS, PRAGMAS, Place, locate, why
+from limpet.store.sqlite import BUSY_SECONDS, PRAGMAS, Place, connect, locate, why
 
 READERS = 4
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,12 +47,16 @@ class Database:
         self._place: Place | None = None
         self._keeper: Any = None
         self._engine: AsyncEngine | None = None
+        self._direct: Engine | None = None
+        self._reader_threads = anyio.CapacityLimiter(READERS)
+        self._writer_thread = anyio.CapacityLimiter(1)
 
     async def __aenter__(self) -> Self:
         place = locate(self._settings.url, home=self._home)
         self._keeper = await to_thread.run_sync(prepare, place)
         self._place = place
         self._engine = _engine(place)
+        self._direct = _direct_engine(place)
         return self
 
     async def __aexit__(
@@ -57,9 +65,11 @@ class Database:
         with anyio.CancelScope(shield=True):
             if self._engine is not None:
                 await self._engine.dispose()
+            if self._direct is not None:
+                await to_thread.run_sync(self._direct.dispose)
             if self._keeper is not None:
                 await to_thread.run_sync(self._keeper.close)
-        self._engine = self._keeper = None
+        self._engine = self._direct = self._keeper = None
 
     @property
     def engine(self) -> AsyncEngine:
@@ -76,6 +86,28 @@ class Database:
     def turn(self) -> anyio.Lock:
         """Who holds it may write; given in the order of asking."""
         return self._turn
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """What `work` gives, which runs whole in a thread with a connection to read by. Not cancelled once it began."""
+        async with _failures_translated():
+            return await to_thread.run_sync(self._read, work, limiter=self._reader_threads)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """The same as one transaction, committed when this returns and undone when `work` raises."""
+        async with self._turn, _failures_translated():
+            return await to_thread.run_sync(self._write, work, limiter=self._writer_thread)
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        assert self._direct is not None, "the database is not open"
+        with self._direct.connect() as connection:
+            return work(connection)
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        assert self._direct is not None, "the database is not open"
+        with self._direct.connect() as connection:
+            connection.execution_options(limpet_writes=True)
+            with connection.begin():
+                return work(connection)
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -119,6 +151,20 @@ def _engine(place: Place) -> AsyncEngine:
     )
     event.listen(engine.sync_engine, "connect", _connected)
     event.listen(engine.sync_engine, "begin", _begin)
+    return engine
+
+
+def _direct_engine(place: Place) -> Engine:
+    """For those who pass between threads by themselves. One connection more than readers: the writer's."""
+    engine = create_engine(
+        "sqlite://",
+        creator=partial(connect, place),
+        poolclass=QueuePool,
+        pool_size=READERS + 1,
+        max_overflow=0,
+        pool_reset_on_return=None,
+    )
+    event.listen(engine, "begin", _begin)
     return engine
 
 

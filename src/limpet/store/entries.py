@@ -85,5 +85,5 @@ async def read_entries(db: Database, response_id: str, *, after: int, limit: int
         .order_by(journal.c.seq)
         .limit(limit)
     )
-    async with db.reading() as connection:
-        return [Entry(*row) for row in await connection.execute(query)]
+    rows = await db.read(lambda connection: connection.execute(query).all())
+    return [Entry(*row) for row in rows]

@@ -38,15 +38,14 @@ class Executions:
     async def intend(self, execution: Execution) -> None:
         """Write down that it is about to start. StoreFailed, and nothing may be started, if that is not on disk or the id was
         written down before."""
-        async with self._db.writing() as connection:
-            await connection.execute(insert(executions).values(columns_of(execution)))
+        query = insert(executions).values(columns_of(execution))
+        await self._db.write(lambda connection: connection.execute(query))
 
     async def finish(self, exec_id: str, outcome: dict[str, Any], at: int) -> bool:
         """How it ended, and when. The first word holds: False, and nothing changed, if it has one or is not there."""
         where = (executions.c.exec_id == exec_id, executions.c.finished_at.is_(None))
         query = update(executions).where(*where).values(outcome=outcome, finished_at=at)
-        async with self._db.writing() as connection:
-            return (await connection.execute(query)).rowcount > 0
+        return await self._db.write(lambda connection: connection.execute(query).rowcount > 0)
 
     async def of_response(self, response_id: str) -> list[Execution]:
         """All of a response, in the order of their intents."""
@@ -59,5 +58,5 @@ class Executions:
     async def _all(self, *where: ColumnElement[bool]) -> list[Execution]:
         columns = [column for column in executions.c if column.name != "number"]
         query = select(*columns).where(*where).order_by(executions.c.number)
-        async with self._db.reading() as connection:
-            return [record_of(Execution, row) for row in await connection.execute(query)]
+        rows = await self._db.read(lambda connection: connection.execute(query).all())
+        return [record_of(Execution, row) for row in rows]

@@ -108,8 +108,8 @@ class ApiKeys:
         return record
 
     async def _get(self, id: str) -> KeyRecord | None:
-        async with self._db.reading() as connection:
-            row = (await connection.execute(select(api_keys).where(api_keys.c.id == id))).one_or_none()
+        query = select(api_keys).where(api_keys.c.id == id)
+        row = await self._db.read(lambda connection: connection.execute(query).one_or_none())
         return None if row is None else _record(row)
 
 

@@ -58,15 +58,13 @@ class Responses:
 
     async def insert(self, record: ResponseRecord) -> ResponseRecord:
         """Store a new one; comes back with its number."""
-        async with self._db.writing() as connection:
-            query = insert(responses).values(columns_of(record)).returning(responses.c.number)
-            number = (await connection.execute(query)).scalar_one()
+        query = insert(responses).values(columns_of(record)).returning(responses.c.number)
+        number = await self._db.write(lambda connection: connection.execute(query).scalar_one())
         return replace(record, number=number)
 
     async def get(self, tenant: str, id: str) -> ResponseRecord | None:
         query = select(responses).where(responses.c.id == id, responses.c.tenant == tenant)
-        async with self._db.reading() as connection:
-            row = (await connection.execute(query)).one_or_none()
+        row = await self._db.read(lambda connection: connection.execute(query).one_or_none())
         return None if row is None else record_of(ResponseRecord, row)
 
     async def finish(
@@ -86,8 +84,7 @@ class Responses:
             .where(responses.c.id == id, responses.c.status.in_(may_end))
             .values(status=status, completed_at=completed_at, usage=usage, error=error)
         )
-        async with self._db.writing() as connection:
-            return (await connection.execute(query)).rowcount > 0
+        return await self._db.write(lambda connection: connection.execute(query).rowcount > 0)
 
     async def update(self, id: str, **changed: Unpack[ResponseChanges]) -> bool:
         """Change some fields; False if there is no such response. Raises IllegalMove for a status that its own may not become."""
