@@ -14,6 +14,8 @@ from limpet.core.ports import Offer
 from limpet.runtimes.bubblewrap import probe
 from limpet.runtimes.bubblewrap.limits import find_groups
 from limpet.runtimes.bubblewrap.settings import BubblewrapSettings
+from limpet.runtimes.local.walls import LEAST as LANDLOCK_OF_LOCAL
+from limpet.runtimes.local.walls import version as landlock
 from limpet.testing.run import ALL_CASES
 
 MANUAL = (Path(__file__).parents[1] / "docs/runtimes.md").read_text("utf-8")
@@ -41,13 +43,15 @@ def test_the_table_lists_every_offer_in_order() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("column, name", [(1, "memory"), (2, "local"), (3, "bubblewrap")])
 async def test_the_table_says_what_each_runtime_offers(tmp_path: Path, column: int, name: str) -> None:
-    said = {kind: {row[0] for row in OFFERS if row[column] == kind} for kind in ("yes", "no", "with cgroups")}
+    said = {kind: {row[0] for row in OFFERS if row[column] == kind} for kind in ("yes", "no", "with cgroups", "with Landlock")}
     assert sum(map(len, said.values())) == len(Offer)
 
     async with wiring.load_runtime(name, home=tmp_path) as runtime:
         offered = {offer.value for offer in runtime.offers}
 
-    assert offered == said["yes"] | (said["with cgroups"] if find_groups() else set())
+    if landlock() < LANDLOCK_OF_LOCAL:
+        pytest.skip("this kernel has no Landlock, or an old one")
+    assert offered == said["yes"] | said["with Landlock"] | (said["with cgroups"] if find_groups() else set())
 
 
 def test_every_runtime_that_is_built_or_to_come_is_named() -> None:

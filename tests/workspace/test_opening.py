@@ -14,6 +14,7 @@ from limpet.core.errors import CommandDenied, ConfigInvalid, FileDenied, OfferMi
 from limpet.core.ports import Offer
 from limpet.guard.policy import Policy
 from limpet.runtimes.local.runtime import LocalRuntime
+from limpet.runtimes.memory import MemoryRuntime
 from limpet.workspace.opening import Asked, Opening, open_in
 from limpet.workspace.walls import asked_walls
 from tests.support.runtimes import opened
@@ -58,9 +59,9 @@ async def test_a_rule_that_must_be_a_wall_is_refused_by_a_runtime_that_only_advi
     walled = Policy(**{**{name: getattr(policy, name) for name in Policy.__slots__}, "enforce": "wall"})
 
     assert asked_walls(walled) == {rule: wall}
-    async with LocalRuntime() as runtime:
+    async with MemoryRuntime() as runtime:
         assert wall not in runtime.offers
-        with pytest.raises(OfferMissing, match=f"local does not offer a wall for the rule {rule}"):
+        with pytest.raises(OfferMissing, match=f"memory does not offer a wall for the rule {rule}"):
             async with open_in(runtime, rules=Asked(policy=walled)):
                 pytest.fail("It opened.")
 

@@ -5,18 +5,11 @@ end the process, since the list would not be the same there.
 """
 
 import errno
-import os
 import socket
-import struct
 from functools import cache
 
-from limpet.core.errors import RuntimeUnavailable
 from limpet.runtimes.bubblewrap.settings import NAME
-
-try:
-    import pyseccomp  # type: ignore[import-untyped]  # 0.1.2 has annotations but no marker
-except RuntimeError:  # the package is there, the system's library is not
-    pyseccomp = None
+from limpet.runtimes.syscalls import allowing_rules, compiled, numbers_of, pyseccomp
 
 # Each group, and why. EPERM, as the kernel itself would say to a user without the capability.
 _REFUSED = (
@@ -37,26 +30,6 @@ _REFUSED = (
     # Nodes' memory; the old library loader.
     "move_pages migrate_pages lookup_dcookie uselib",
 )
-# The same on every architecture, for libraries that are older than the call (libseccomp 2.5.4 of Debian 12 does not know all).
-_NUMBERS = {
-    "io_uring_setup": 425,
-    "io_uring_enter": 426,
-    "io_uring_register": 427,
-    "open_tree": 428,
-    "move_mount": 429,
-    "fsopen": 430,
-    "fsconfig": 431,
-    "fsmount": 432,
-    "fspick": 433,
-    "pidfd_getfd": 438,
-    "process_madvise": 440,
-    "mount_setattr": 442,
-    "quotactl_fd": 443,
-    "open_tree_attr": 467,
-}
-# Nobody has judged calls that are younger than Linux 6.17: they are not there. Programs ask for that and go another way.
-_LAST_KNOWN = 469
-_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # Attaching to a process that is not one's child and did not ask for it.
 _ATTACH, _SEIZE = 16, 0x4206
 # Limits and priorities of the agent, which is process 1 and has the commands' own user: by which argument it would be named.
@@ -71,10 +44,6 @@ _OF_PROCESS_1 = {
 }
 # The first argument that means all processes of a user, so the agent too.
 _OF_A_USER = {"setpriority": 2, "ioprio_set": 3}
-# Classic BPF (linux/filter.h): code, jumps when true and when false, value; seccomp(2).
-_LOAD, _EQUAL, _GREATER, _AT_LEAST, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x06
-_ANSWER_WITH = 0x00050000  # SECCOMP_RET_ERRNO
-_OTHER_NUMBERS = 0x40000000
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: ns, cgroup, uts, ipc, user, pid, net
 _FAMILIES = frozenset({socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK})
 _LAST_FAMILY = 64
@@ -88,17 +57,9 @@ def program(*, denies_memory_files: bool = False) -> bytes:
 
     `denies_memory_files`: a file in memory has no place, so no mount says that nothing in it may be executed.
     """
-    if pyseccomp is None:
-        raise RuntimeUnavailable(NAME, "the library libseccomp.so.2 is missing.", "apt-get install libseccomp2")
-    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-    rules.set_attr(pyseccomp.Attr.ACT_BADARCH, pyseccomp.KILL_PROCESS)
-    names = " ".join(_REFUSED).split() + (["memfd_create"] if denies_memory_files else [])
-    for name in names:
-        number = pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name)
-        if number < 0:
-            number = _NUMBERS.get(name, -1)
-        if number >= 0:
-            rules.add_rule(pyseccomp.ERRNO(errno.EPERM), number)
+    rules = allowing_rules(NAME)
+    for number in numbers_of(" ".join(_REFUSED) + (" memfd_create" if denies_memory_files else "")):
+        rules.add_rule(pyseccomp.ERRNO(errno.EPERM), number)
     _spare_the_agent(rules)
     for request in (_ATTACH, _SEIZE):
         rules.add_rule(pyseccomp.ERRNO(errno.EPERM), "ptrace", pyseccomp.Arg(0, pyseccomp.EQ, request))
@@ -116,7 +77,7 @@ def program(*, denies_memory_files: bool = False) -> bytes:
         if family not in _FAMILIES:
             rules.add_rule(pyseccomp.ERRNO(errno.EAFNOSUPPORT), "socket", pyseccomp.Arg(0, pyseccomp.EQ, family))
     rules.add_rule(pyseccomp.ERRNO(errno.EAFNOSUPPORT), "socket", pyseccomp.Arg(0, pyseccomp.GE, _LAST_FAMILY))
-    return _without_younger_calls() + _exported(rules)
+    return compiled(rules)
 
 
 def _spare_the_agent(rules: "pyseccomp.SyscallFilter") -> None:
@@ -127,28 +88,3 @@ def _spare_the_agent(rules: "pyseccomp.SyscallFilter") -> None:
     for name, which in _OF_A_USER.items():
         meant = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, which)
         rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name, meant)
-
-
-def _without_younger_calls() -> bytes:
-    """Instructions before all others: a call of this architecture behind the last known one, and of no second set of numbers
-    (x32), answers ENOSYS; everything else goes on. libseccomp has no rule for a range."""
-    architecture = _ARCHITECTURES.get(os.uname().machine)
-    if architecture is None:
-        return b""
-    program = (
-        (_LOAD, 0, 0, 4),  # the architecture
-        (_EQUAL, 0, 4, architecture),
-        (_LOAD, 0, 0, 0),  # the call's number
-        (_AT_LEAST, 2, 0, _OTHER_NUMBERS),
-        (_GREATER, 0, 1, _LAST_KNOWN),
-        (_RETURN, 0, 0, _ANSWER_WITH | errno.ENOSYS),
-    )
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
-
-
-def _exported(rules: "pyseccomp.SyscallFilter") -> bytes:
-    descriptor = os.memfd_create("seccomp", os.MFD_CLOEXEC)
-    with open(descriptor, "w+b") as file:
-        rules.export_bpf(file)
-        file.seek(0)
-        return file.read()

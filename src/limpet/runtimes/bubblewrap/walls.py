@@ -15,9 +15,9 @@ from pathlib import Path
 from limpet.core.ports import Offer, Walls
 from limpet.runtimes.bubblewrap.inside import walls as inside
 from limpet.runtimes.bubblewrap.settings import Place
-from limpet.runtimes.bubblewrap.walls_elf import Tree
 from limpet.runtimes.bubblewrap.walls_paths import confined
-from limpet.runtimes.bubblewrap.walls_programs import AGENT, executable, masked
+from limpet.runtimes.elf import Tree
+from limpet.runtimes.programs import AGENT, executable, masked
 
 AGENTS_PROGRAMS = "/run/limpet/host"  # where a box has the host's programs, for the agent alone
 # Makes each second path the first one without programs, and goes on.

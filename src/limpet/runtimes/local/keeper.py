@@ -1,9 +1,12 @@
-"""The process that owns a local sandbox's commands. It runs alone, as `python -I -S keeper.py DESCRIPTOR [DIRECTORY]`, on the
-standard library only; nothing imports it. It never reads a command's output. DIRECTORY is removed at the end.
+"""The process that owns a local sandbox's commands. It runs alone, as `python -I -S keeper.py DESCRIPTOR DIRECTORY [WALLS]`, on the
+standard library only; nothing imports it. It never reads a command's output. DIRECTORY (if not "") is removed at the end.
 
 Why a process of its own: it is the subreaper of everything that its commands start, `setsid` or not, so that what is left at
 the end is exactly its descendants; and it ends them when the socket to its owner closes, however the owner ended.
 Each command's first process is a subreaper too, so that one command's tree is known while the others run.
+
+With walls, it is given a descriptor of a JSON file: {"layers": [[handled rights, [[path, rights], …]], …] (landlock(7)), "filter": a
+seccomp program in hex}; every command is put behind them before it is executed.
 
 Packets from the owner: {"op": "start", "id"} with four descriptors (the request as JSON, stdin, stdout, stderr),
 {"op": "kill", "id"}, {"op": "signal", "id", "number"}. To the owner: {"ready": true}, then {"id", "code", "killed"} for each end.
@@ -17,6 +20,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 import termios
 import time
@@ -25,14 +29,70 @@ PR_SET_CHILD_SUBREAPER = 36
 PACKET = 64 * 1024
 PATIENCE = 5.0
 
-prctl = ctypes.CDLL(None).prctl
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF, PATH_BENEATH = 444, 445, 446, 1
+OF_FILES = 1 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # the rights that a rule for one file may hold
+
+libc = ctypes.CDLL(None, use_errno=True)
+prctl = libc.prctl
+
+
+class Walls:
+    """What every command is put behind; nothing, where there are none."""
+
+    def __init__(self, layers: list[tuple[int, list[tuple[str, int]]]], program: bytes) -> None:
+        self._rulesets = [self._ruleset(handled, rules) for handled, rules in layers]
+        self._program = ctypes.create_string_buffer(program, len(program)) if program else None
+
+    def _ruleset(self, handled: int, rules: list[tuple[str, int]]) -> int:
+        ruleset = syscall(CREATE_RULESET, struct.pack("=Q", handled), ctypes.c_size_t(8), 0)
+        for path, rights in rules:
+            try:
+                place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except OSError:
+                continue  # it is not there, so there is nothing to allow
+            if not os.path.isdir(path):
+                rights &= OF_FILES
+            if rights & handled:
+                syscall(ADD_RULE, ruleset, PATH_BENEATH, struct.pack("=Qi", rights & handled, place), 0)
+            os.close(place)
+        return ruleset
+
+    def stand_before(self) -> None:
+        """In a command's process; no way back."""
+        if not self._rulesets and self._program is None:
+            return
+        if prctl(PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0))) != 0:
+            raise OSError(ctypes.get_errno(), "its walls cannot be built")
+        for ruleset in self._rulesets:
+            syscall(RESTRICT_SELF, ruleset, 0)
+        if self._program is not None:
+            count = len(self._program) // 8
+            program = struct.pack("HxxxxxxP", count, ctypes.addressof(self._program))
+            if prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), program, *map(ctypes.c_ulong, (0, 0))) != 0:
+                raise OSError(ctypes.get_errno(), "its walls cannot be built")
+
+
+def syscall(number: int, *arguments: object) -> int:
+    words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    result = int(libc.syscall(ctypes.c_long(number), *words))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def read_walls(descriptor: int) -> Walls:
+    with open(descriptor, "rb") as file:
+        asked = json.load(file)
+    return Walls(asked["layers"], bytes.fromhex(asked["filter"]))
 
 
 class Keeper:
     """Starts, kills and reaps; one thread, one loop."""
 
-    def __init__(self, owner: socket.socket) -> None:
+    def __init__(self, owner: socket.socket, walls: Walls) -> None:
         self._owner = owner
+        self._walls = walls
         self._roots: dict[int, int] = {}  # number of the command -> pid
         self._killed: set[int] = set()
 
@@ -87,7 +147,7 @@ class Keeper:
             request = json.load(file)
         pid = os.fork()
         if pid == 0:
-            become(request, descriptors[1:])
+            become(request, descriptors[1:], self._walls)
         self._roots[number] = pid
         for descriptor in descriptors[1:]:
             os.close(descriptor)
@@ -139,7 +199,7 @@ class Keeper:
                 raise  # a closed socket is seen by the loop, which then ends everything
 
 
-def become(request: dict[str, object], streams: list[int]) -> None:
+def become(request: dict[str, object], streams: list[int], walls: Walls) -> None:
     """In the new process: turn into the command. Never returns."""
     code = 126
     try:
@@ -152,12 +212,12 @@ def become(request: dict[str, object], streams: list[int]) -> None:
             os.dup2(descriptor, target)
         if request["terminal"]:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        code = run(request)
+        code = run(request, walls)
     finally:
         os._exit(code)
 
 
-def run(request: dict[str, object]) -> int:
+def run(request: dict[str, object], walls: Walls) -> int:
     program, argv, env, user = str(request["program"]), request["argv"], request["env"], request["user"]
     assert isinstance(argv, list)
     assert isinstance(env, dict)
@@ -168,6 +228,7 @@ def run(request: dict[str, object]) -> int:
             os.setresuid(user, user, user)
         os.umask(0o022)
         os.chdir(str(request["cwd"]))
+        walls.stand_before()
         os.execvpe(program, argv, env)
     except (FileNotFoundError, NotADirectoryError):
         os.write(2, f"{program}: command not found\n".encode(errors="surrogateescape"))
@@ -237,12 +298,13 @@ def remove(directory: str) -> None:
 def main() -> None:
     owner = socket.socket(fileno=int(sys.argv[1]))
     owner.set_inheritable(False)
-    keeper = Keeper(owner)
+    walls = read_walls(int(sys.argv[3])) if len(sys.argv) > 3 else Walls([], b"")
+    keeper = Keeper(owner, walls)
     try:
         keeper.serve()
     finally:
         keeper.end_all()
-        if len(sys.argv) > 2:
+        if sys.argv[2]:
             remove(sys.argv[2])
 
 

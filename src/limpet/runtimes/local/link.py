@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import Process as HostProcess
 
 from limpet.core.errors import BootFailed
+from limpet.runtimes.local.walls import Fence
 
 KEEPER = Path(__file__).with_name("keeper.py")
 PACKET = 64 * 1024
@@ -100,8 +101,8 @@ class Link:
                     return
 
 
-def sealed(request: Request) -> int:
-    """A descriptor to read the request from. Not in the packet itself, which must stay small."""
+def sealed(request: Request | Fence) -> int:
+    """A descriptor to read it from. Not in the packet itself, which must stay small."""
     letter = os.memfd_create("limpet-request", os.MFD_CLOEXEC)
     with open(letter, "wb", closefd=False) as file:
         file.write(json.dumps(asdict(request)).encode())
@@ -109,23 +110,28 @@ def sealed(request: Request) -> int:
     return letter
 
 
-async def start_keeper(temporary: Path | None) -> Link:
-    """A keeper that answers. It removes `temporary` at its end. Raises BootFailed; nothing is left then."""
+async def start_keeper(temporary: Path | None, fence: Fence) -> Link:
+    """A keeper that answers and puts commands behind `fence`. It removes `temporary` at its end. Raises BootFailed; nothing is left
+    then."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
-    argv = [sys.executable, "-I", "-S", "-X", "utf8", str(KEEPER), str(theirs.fileno())]
-    if temporary is not None:
-        argv.append(str(temporary))
+    argv = [sys.executable, "-I", "-S", "-X", "utf8", str(KEEPER), str(theirs.fileno()), str(temporary or "")]
+    handed = [theirs.fileno()]
+    if fence:
+        handed.append(sealed(fence))
+        argv.append(str(handed[-1]))
     try:
         process = await anyio.open_process(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=None, env={}, cwd="/",
-            start_new_session=True, pass_fds=[theirs.fileno()],
+            start_new_session=True, pass_fds=handed,
         )  # fmt: skip
     except BaseException:
         ours.close()
         raise
     finally:
         theirs.close()
+        for letter in handed[1:]:
+            os.close(letter)
     link = Link(process, ours)
     ready = None
     try:

@@ -1,20 +1,24 @@
 """The runtime `local`: commands on this host, unisolated. Chosen by name only, never as a substitute."""
 
 import getpass
+import os
 import re
 import secrets
 import shutil
 import tempfile
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, OfferMissing, SandboxGone
 from limpet.core.ports import Held, Offer, Probe, Sandbox, SandboxRef, SandboxSpec
+from limpet.runtimes.local import walls
 from limpet.runtimes.local.link import start_keeper
 from limpet.runtimes.local.place import Place
 from limpet.runtimes.local.sandbox import NAME, OFFERS, LocalSandbox
@@ -30,6 +34,7 @@ class LocalRuntime:
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
         self._living: dict[str, LocalSandbox] = {}
+        self._walls: frozenset[Offer] = frozenset()
 
     @property
     def name(self) -> str:
@@ -37,13 +42,15 @@ class LocalRuntime:
 
     @property
     def offers(self) -> frozenset[Offer]:
-        return OFFERS
+        """With the one wall that holds here, where the kernel can build it."""
+        return OFFERS | self._walls
 
     @property
     def held(self) -> Held:
         return Held()
 
     async def __aenter__(self) -> Self:
+        self._walls = await to_thread.run_sync(walls.offers)
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
         return self
 
@@ -64,11 +71,17 @@ class LocalRuntime:
             detail=f"Commands run as {getpass.getuser()} on this host.",
             notes=(
                 "There is no isolation: a command can read and change everything that this user can.",
+                *self._notes_on_walls(),
                 "Memory, processes and CPU are not limited.",
                 "/mnt/data is a directory of this host, named by the variable LIMPET_DATA.",
                 "Sandboxes end with the process that created them.",
             ),
         )
+
+    def _notes_on_walls(self) -> tuple[str, ...]:
+        if Offer.WALL_READONLY in self._walls:
+            return ("Of a policy's rules only readonly is held by the kernel; the others are guard rails.",)
+        return ("A policy's rules are guard rails: Landlock (version 5, Linux 6.10) or libseccomp is missing.",)
 
     async def create(self, spec: SandboxSpec) -> Sandbox:
         self._refuse(spec)
@@ -88,10 +101,14 @@ class LocalRuntime:
             place.make()
         except OSError as error:
             raise BootFailed(f"its directory {directory} cannot be made: {error.strerror}.") from error
-        link = await start_keeper(temporary)
+        shell = shutil.which("bash") or "/bin/bash"
+        fence = await to_thread.run_sync(partial(walls.fence_of, spec, place=place, shell=shell, host=os.environ))
+        link = await start_keeper(temporary, fence)
         facts = {"pid": link.pid, "directory": str(place.directory)}
-        ref = SandboxRef(runtime=NAME, name=spec.name, boot_id=secrets.token_hex(16), facts=facts)
-        sandbox = LocalSandbox(ref, place=place, link=link, shell=shutil.which("bash") or "/bin/bash", env=spec.env)
+        ref = SandboxRef(
+            runtime=NAME, name=spec.name, boot_id=secrets.token_hex(16), walls=spec.walls.digest, facts=facts
+        )
+        sandbox = LocalSandbox(ref, place=place, link=link, shell=shell, env=spec.env)
         assert self._tasks is not None
         self._living[spec.name] = sandbox
         self._tasks.start_soon(self._keep, sandbox, temporary)
@@ -112,7 +129,7 @@ class LocalRuntime:
         return []  # a keeper clears up after its owner, however that ended
 
     def _refuse(self, spec: SandboxSpec) -> None:
-        refuse_impossible_spec(spec, OFFERS, NAME)
+        refuse_impossible_spec(spec, self.offers, NAME)
         if spec.image is not None:
             raise OfferMissing(NAME, "an image", [])
         if spec.read_only:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from limpet.runtimes.bubblewrap.walls_elf import Tree, closure
+from limpet.runtimes.elf import Tree, closure
 
 SHELL = "/bin/bash"
 _SHELLS = (
@@ -99,7 +99,14 @@ def masked(tree: Tree, names: frozenset[str], search: tuple[str, ...]) -> tuple[
 def _seen(tree: Tree, search: tuple[str, ...]) -> object:
     """Something else as soon as a program is installed or removed."""
     places = ("/etc/alternatives", *search)
-    return tuple(os.stat(tree.on_host(place)).st_mtime_ns if tree.on_host(place).exists() else 0 for place in places)
+    return tuple(_changed(tree.on_host(place)) for place in places)
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _called(tree: Tree, name: str, search: tuple[str, ...]) -> list[str]:
@@ -126,7 +133,7 @@ def _matching(tree: Tree, pattern: str) -> list[str]:
             continue
         shape = re.compile(re.escape(part).replace(r"\*", ".*"))
         found = [f"{place}/{name}" for place in found for name in tree.names(place or "/") if shape.fullmatch(name)]
-    real = [place for path in found if (place := tree.real(path)) is not None and tree.on_host(place).is_dir()]
+    real = [place for path in found if (place := tree.real(path)) is not None and os.path.isdir(tree.on_host(place))]
     return list(dict.fromkeys(real))
 
 

@@ -57,7 +57,7 @@ class Tree:
     def file(self, path: str) -> str | None:
         """The same for a regular file."""
         found = self.real(path)
-        return found if found is not None and self.on_host(found).is_file() else None
+        return found if found is not None and os.path.isfile(self.on_host(found)) else None
 
     def names(self, directory: str) -> list[str]:
         try:
