@@ -1,5 +1,6 @@
 """Commands and sandboxes that cannot be had, found before anything runs. Pure."""
 
+import math
 import re
 
 from limpet.core.command import Argv, Command, Script
@@ -21,6 +22,8 @@ def refuse_impossible(command: Command, offers: frozenset[Offer], runtime: str) 
     words = (command.what.text,) if isinstance(command.what, Script) else command.what.args
     if isinstance(command.what, Argv) and (not words or not words[0]):
         raise BadCommand("There is nothing to run: the list of arguments is empty or begins with an empty word.")
+    if not _is_time(command.timeout):
+        raise BadCommand(f"{command.timeout!r} is no time. Give the timeout in seconds, or None for no limit.")
     for name in command.env:
         if not _NAME.fullmatch(name):
             raise BadEnvironmentName(name)
@@ -50,6 +53,13 @@ def _needed(command: Command) -> list[Offer]:
     if command.terminal is not None:
         needed.append(Offer.PTY)
     return needed
+
+
+def _is_time(timeout: object) -> bool:
+    """Callers without types give anything; what is no number would never be over."""
+    return timeout is None or (
+        isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and not math.isnan(timeout)
+    )
 
 
 def is_encodable(text: str) -> bool:

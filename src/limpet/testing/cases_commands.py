@@ -107,6 +107,12 @@ async def a_nul_character_is_refused(lab: Lab) -> None:
 
 
 @case()
+async def a_timeout_that_is_no_time_is_refused(lab: Lab) -> None:
+    async with raises(BadCommand):
+        await lab.start("true", timeout=float("nan"))
+
+
+@case()
 async def text_that_is_no_text_is_refused_and_the_sandbox_goes_on(lab: Lab) -> None:
     async with raises(BadCommand):
         await lab.run("echo \ud800")
