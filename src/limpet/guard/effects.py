@@ -1,7 +1,7 @@
 """What a piece of script may change by the time it has run, without following it: for loops and functions. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from limpet.guard.arithmetic import assigned
@@ -14,6 +14,7 @@ from limpet.guard.tree import (
     BinaryTest,
     CallExpr,
     CStyleLoop,
+    ForClause,
     FuncDecl,
     LetClause,
     Lit,
@@ -83,6 +84,21 @@ def of_functions(nodes: Sequence[Node]) -> dict[str, Effects]:
     return {name: of(several) for name, several in bodies.items()}
 
 
+def may_change(nodes: Sequence[Node], functions: Mapping[str, Effects]) -> bool:
+    """Whether these nodes may change anything that is known, by themselves or by a function that they call."""
+    calls_one = any(_names(inner) in functions for node in nodes for inner in everything(node))
+    return of(nodes, functions.values() if calls_one else ()).is_any
+
+
+def _names(node: Node) -> str:
+    """The name of the command, where it stands bare; other ways to name one are wild."""
+    match node:
+        case CallExpr(args=[Word(parts=[Lit(value=name)]), *_]):
+            return name
+        case _:
+            return ""
+
+
 def everything(node: Node, *, but_inside: tuple[type[Node], ...] = ()) -> Iterator[Node]:
     """The node and all nodes in it; of the kinds in `but_inside` only the outermost, and nothing in them."""
     waiting: list[object] = [node]
@@ -108,6 +124,8 @@ def _look(node: Node, effects: Effects) -> None:
             effects.has_arrays = effects.has_arrays or node.index is not None
         case WordIter(name=Lit(value=name)):
             effects.add(name, None)
+        case ForClause(select=True):
+            effects.add("REPLY", None)
         case CStyleLoop():
             _computed([node.init, node.cond, node.post], effects)
         case ArithmCmd() | ArithmExp():

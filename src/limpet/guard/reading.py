@@ -72,7 +72,7 @@ async def _script(script: Evaluated, findings: Findings, parser: Parser) -> None
     if isinstance(tree, Unreadable):
         findings.doubt(script.source, f"the text that it runs {tree.reason}", "write the commands themselves")
         return
-    if script.is_handler and effects.of(tree.file.stmts).is_any:
+    if script.is_handler and effects.may_change(tree.file.stmts, script.bodies or {}):
         findings.doubt(
             script.source, "it may change variables or the directory between any two commands", "trap EXIT only"
         )

@@ -2,15 +2,19 @@
 
 import argparse
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import anyio
 
 from limpet.guard.syntax import Parser
-from tests.guard.fuzz.expand import Source
+from limpet.runtimes.bubblewrap import BubblewrapRuntime
+from tests.guard.fuzz.expand import FORBIDDEN, Source
 from tests.guard.fuzz.grammars.all import GRAMMARS
 from tests.guard.fuzz.run import WITHOUT_DOUBTS, Report, everything, fuzz, guard, weakened
+from tests.guard.fuzz.walled import WALLS, behind_walls, made_image
 from tests.guard.fuzz.weak import WEAK
 
 
@@ -23,9 +27,20 @@ def main() -> int:
     parser.add_argument("--judge", choices=["guard", "without-doubts", "everything", *WEAK], default="guard")
     parser.add_argument("--stop", type=int, default=None, help="after so many that got through")
     parser.add_argument("--show", type=int, default=40, help="so many that got through")
+    parser.add_argument(
+        "--walls", choices=sorted(WALLS), help="run all of them in boxes with these walls, and ask no judge"
+    )
     asked = parser.parse_args()
     grammars = [GRAMMARS[name] for name in asked.grammar or GRAMMARS]
     begun = time.monotonic()
+    if asked.walls is not None:
+        guilty = anyio.run(_run_walled, grammars, asked)
+        sys.stdout.writelines(f"one of {batch!r}\n" for batch in guilty)
+        made = len(grammars) * asked.count
+        sys.stdout.write(
+            f"{made} scripts, {len(guilty)} batches that ran {FORBIDDEN}, {time.monotonic() - begun:.1f} s\n"
+        )
+        return 1 if guilty else 0
     report = anyio.run(_run, grammars, asked)
     _print(report, grammars, asked.show)
     sys.stdout.write(f"{time.monotonic() - begun:.1f} s\n")
@@ -42,6 +57,17 @@ async def _run(grammars: Sequence[Source], asked: argparse.Namespace) -> Report:
         elif asked.judge != "guard":
             asks = weakened(asked.judge, WEAK[asked.judge])
         return await fuzz(grammars, seed=asked.seed, count=asked.count, asks=asks, stops_at=asked.stop)
+
+
+async def _run_walled(grammars: Sequence[Source], asked: argparse.Namespace) -> list[Sequence[str]]:
+    with tempfile.TemporaryDirectory(prefix="lf-") as directory, tempfile.TemporaryDirectory(prefix="lh-") as home:
+        Path(directory).chmod(0o755)
+        Path(home).chmod(0o711)
+        image = made_image(Path(directory))
+        if image is None:
+            sys.exit("There is no C compiler here for the stand-in.")
+        async with BubblewrapRuntime(home=Path(home)) as runtime:
+            return await behind_walls(runtime, image, WALLS[asked.walls], grammars, seed=asked.seed, count=asked.count)
 
 
 def _print(report: Report, grammars: Sequence[Source], most: int) -> None:
