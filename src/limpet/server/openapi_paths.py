@@ -30,7 +30,8 @@ def paths() -> Json:
 
 
 def _responses() -> Json:
-    streamed = {"text/event-stream": {"schema": TEXT}}
+    event = shape({"data": {**TEXT, "description": "The event as JSON; `[DONE]` is the last."}}, {"event": TEXT})
+    streamed = {"text/event-stream": {"schema": event}}
     one = {JSON: {"schema": ref("Response")}, **streamed}
     refusals = (400, 404, 409, 413, 415, 422, 429, 502, 503)
     return {

@@ -19,6 +19,12 @@ NUMBER: Json = {"type": "integer"}
 COUNT: Json = {"type": "integer", "minimum": 0}
 TRUTH: Json = {"type": "boolean"}
 ANY_OBJECT: Json = {"type": "object"}
+MEMORY: Json = {
+    "anyOf": [
+        {"type": "string", "pattern": "^[0-9]{1,15}[kmgt]?$", "examples": ["1g", "512m"]},
+        {"type": "integer", "minimum": 16 << 20},
+    ]
+}
 MOMENT: Json = {"type": "integer", "description": "Seconds since 1970-01-01 UTC."}
 
 
@@ -74,6 +80,7 @@ def _requests() -> Json:
     create = definitions["CreateRequest"]["properties"]
     create["tools"] = nullable({"type": "array", "items": ref("Tool")})
     create["input"] = {"anyOf": [TEXT, {"type": "array", "items": ref("InputItem")}]}
+    create["model"]["examples"] = ["limpet/script"]
     create["background"] = nullable(const(False))
     create["conversation"] = {"type": "null"}
     definitions["CreateRequest"]["required"] = ["model", "input"]
@@ -96,7 +103,7 @@ def _asked_of_containers() -> Json:
         "CreateContainer": shape(
             {"name": {"type": "string", "minLength": 1, "maxLength": 255}},
             {
-                "memory_limit": nullable({"type": ["string", "integer"], "examples": ["1g", "512m"]}),
+                "memory_limit": nullable(MEMORY),
                 "expires_after": nullable(ref("AskedExpiry")),
                 "network_policy": nullable(ref("NetworkPolicy")),
                 "file_ids": nullable({"type": "array", "items": TEXT, "maxItems": 50}),
