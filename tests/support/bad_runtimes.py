@@ -180,10 +180,11 @@ class LeakySandbox(FaultySandbox):
     process = LeakyProcess
 
     async def start(self, command: Command, exec_id: str) -> Process:
-        marked = replace(command, timeout=None, env={**command.env, "LIMPET_TEST_ID": exec_id})
-        process = await super().start(marked, exec_id)
+        keeps = command.timeout is not None and command.timeout > 0  # what is no time is refused as anywhere
+        env = {**command.env, "LIMPET_TEST_ID": exec_id}
+        process = await super().start(replace(command, timeout=None if keeps else command.timeout, env=env), exec_id)
         assert isinstance(process, LeakyProcess)
-        if command.timeout is not None:
+        if keeps and command.timeout is not None:
             self.tasks.start_soon(self.time_out, process, command.timeout)
         return process
 
