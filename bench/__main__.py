@@ -8,7 +8,22 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from bench import bash_tool, boot, files, idle, journal, many, output, peers, redaction, relay, turn, verdict, warm
+from bench import (
+    bash_tool,
+    boot,
+    containers,
+    files,
+    idle,
+    journal,
+    many,
+    output,
+    peers,
+    redaction,
+    relay,
+    turn,
+    verdict,
+    warm,
+)
 from bench.gateway import home
 from bench.table import Line, NotMeasured, Scale, as_table
 from limpet.core.errors import LimpetError
@@ -25,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Awaitable[list[Line]]]] = {
     "verdict": verdict.rows,
     "redaction": redaction.rows,
     "files": files.rows,
+    "containers": containers.rows,
     "bash": bash_tool.rows,
     "peers": peers.rows,
 }

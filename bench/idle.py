@@ -30,10 +30,15 @@ async def _box(scale: Scale) -> Line:
         if not isinstance(pid, int):
             return NotMeasured(name=name, reason="A box of this runtime is not a process.")
         try:
-            size = sum(map(_pss_mib, [_parent(pid), *_below(pid)]))
+            size = box_mib(pid)
         except PermissionError:
             return NotMeasured(name=name, reason="Only root can look at the agent's memory.")
     return Row(name=name, ours=size, beside="none", floor=0.0, unit="MiB", n=1, target="≤ 12 MiB")
+
+
+def box_mib(pid: int) -> float:
+    """PSS of a box's processes, from its agent's up to bubblewrap's own and down to all others. PermissionError for others than root."""
+    return sum(map(_pss_mib, [_parent(pid), *_below(pid)]))
 
 
 def _parent(pid: int) -> int:

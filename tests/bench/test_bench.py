@@ -37,3 +37,10 @@ def test_a_benchmark_that_nobody_knows_is_refused() -> None:
 def test_a_runtime_that_is_not_there_is_named_and_the_run_fails() -> None:
     done = bench("--quick", "--runtime", "docker", "warm")
     assert (done.returncode, "warm: not measured. " in done.stdout) == (1, True)
+
+
+def test_many_containers_are_a_matter_of_boxes() -> None:
+    done = bench("--quick", "--runtime", "memory", "containers")
+    assert (done.returncode, "containers: not measured. Only boxes of bubblewrap" in done.stdout) == (0, True), (
+        done.stderr
+    )
