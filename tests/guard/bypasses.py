@@ -314,6 +314,19 @@ VARIABLES = [
     "PAGER='rm x'; git log",
     "GIT_PAGER=rm; git log",
 ]
+# The tree has these as arithmetic; to bash they end at the operator.
+LETS = [
+    "let 1|rm",
+    "let v=1&rm",
+    "let 1&&rm",
+    "let 0||rm",
+    "let v=(1)&&rm",
+    "let v=$((1))|rm",
+    "let a[1]|rm",
+    "if let v=1|rm; then :; fi",
+    "let v=1>$(rm x)",
+    "touch 'x=2,a[$(rm x)],3'; let x=2*3",
+]
 # Functions with a program's name that change what is known, defined where they are not yet looked for.
 FUNCTIONS = [
     "f() { v=ls; cat; $v x; }; cat() { v=rm; }; f",
@@ -340,6 +353,7 @@ BYPASSES = [
     *SHADOWS,
     *EVALUATORS,
     *NAMES,
+    *LETS,
     *FUNCTIONS,
     *VARIABLES,
     *WRAPPED,

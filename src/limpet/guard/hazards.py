@@ -129,8 +129,9 @@ def writes(call: Call, name: str) -> str | None:
     ):
         return f"{found} may write"
     parsed = parse(words, Syntax(valued=program.valued, long_valued=frozenset(program.long_texts)))
+    operands = parsed.operands if parsed.is_sure else [word for word in words if not word.text.startswith("-")]
     if program.most is not None and (
-        len(parsed.operands) > program.most or any(word.many or word.kind == "pattern" for word in words)
+        len(operands) > program.most or any(word.many or word.kind == "pattern" for word in words)
     ):
         return f"{name} writes its last operand"
     if name == "date" and any(not word.text.startswith("+") for word in parsed.operands):

@@ -88,7 +88,8 @@ READERS: Mapping[str, Program] = {
                    long_texts=("field-separator", "assign")),
     "find": Program(operands="special"),
     "xargs": Program(operands="special"), "env": Program(operands="special"), "timeout": Program(operands="special"),
-    "nice": Program(operands="special"), "time": Program(operands="special"), "nohup": Program(operands="special"),
+    "nice": Program(operands="special"), "time": Program(operands="special", writes=("o", "output", "a", "append"), valued="fo"),
+    "nohup": Program(operands="special"),
     "command": Program(operands="special"), "stdbuf": Program(operands="special"), "setsid": Program(operands="special"),
 }  # fmt: skip
 _ALIASES = {"gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "gfind": "find"}

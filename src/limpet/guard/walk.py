@@ -51,6 +51,8 @@ _NUMERIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
 _FILE_TESTS = frozenset("-e -f -d -c -b -p -S -L -h -k -g -u -G -O -N -r -w -x -s".split())
 _EXPANDED_TWICE = re.compile(r"[A-Za-z0-9_./+-]+")  # what bash may: the word after >& and <& is expanded a second time
 _PLAIN_BACKQUOTES = re.compile(r"`[A-Za-z0-9_ \t\n./=+:,@%|&;$*?~!-]*`")
+# What is a word to bash as it is an expression to the tree: `let 1|ls` is a pipe, `let x=2*3` may become the names of files.
+_PLAIN_LET = re.compile(r"let(?:[ \t]+[A-Za-z0-9_=+/%,:!~^?$\[\]-]+)+")
 _WRITES = frozenset("> >> >| &> &>> <>".split())
 
 
@@ -150,6 +152,10 @@ class Walk:
                 self._computes(stmt.cmd, [stmt.cmd.x], state)
                 return state, state
             case LetClause():
+                if not _PLAIN_LET.fullmatch(self.text(stmt.cmd)):
+                    self.unsure(
+                        stmt.cmd, "bash ends its words at |, &, <, > and brackets, and expands *", "write ((…))"
+                    )
                 self._computes(stmt.cmd, stmt.cmd.exprs, state)
                 return state, state
             case TimeClause():

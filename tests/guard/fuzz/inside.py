@@ -19,8 +19,8 @@ WORK = "/mnt/data"
 HOME = "/home/agent"
 MARK = "/mark"
 OUTPUT = "/out/text"
-LONGEST = 0.8  # seconds for a script
-LEFT = 0.15  # and for what it leaves behind
+LONGEST = 1.0  # seconds for a script
+LEFT = 0.4  # and for what it leaves behind
 FILES = {
     "f": "a\nb c\nrm x\n",
     "x": "x\n",

@@ -1,5 +1,6 @@
 """What the guard allows of generated commands does not run the forbidden program, and the fuzzer would notice if it did."""
 
+import random
 from collections.abc import AsyncIterator
 
 import pytest
@@ -80,14 +81,15 @@ async def test_four_fifths_of_what_people_type_every_day_pass(parser: Parser) ->
     assert len(passed) >= 0.8 * len(EVERYDAY)
 
 
-async def test_the_same_seed_gives_the_same_scripts(parser: Parser) -> None:
-    first, second = [await fuzz(GRAMMARS.values(), seed=3, count=20, asks=guard(parser)) for _ in range(2)]
+@each_grammar
+async def test_the_same_seed_gives_the_same_scripts(grammar: Source) -> None:
+    first, second = [[grammar.script(chance) for _ in range(50)] for chance in (random.Random(3), random.Random(3))]
 
     assert first == second
 
 
 @pytest.mark.parametrize(
-    "script", ["rm x", "/bin/rm x", "env -i /usr/bin/rm", "(sleep 0.05; rm x) & exit", "busybox rm x"]
+    "script", ["rm x", "/bin/rm x", "env -i /usr/bin/rm", "(sleep 0.01; rm x) & exit", "busybox rm x"]
 )
 async def test_the_box_sees_the_forbidden_program_run(script: str) -> None:
     async with opened_box() as box:

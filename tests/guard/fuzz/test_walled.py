@@ -13,7 +13,7 @@ from tests.guard.fuzz.walled import WALLS, Image, behind_walls, made_image
 from tests.support.runtimes import opened
 
 SEED = 20_261_121
-COUNT = 40
+COUNT = 24
 NEEDS = {"allowed_commands": Offer.WALL_ALLOWED_COMMANDS, "blocked_commands": Offer.WALL_BLOCKED_COMMANDS}
 
 pytestmark = pytest.mark.anyio

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 # Often: what opens and closes things, so that by chance some of it is closed.
 _PIECES = """
+let let declare export local typeset readonly (( )) [[ ]] 1 1 v=1 v++ 1|rm 1&rm a&&rm a||rm |rm &rm ;rm >o 1>o <f a|b 0 time test [ ]
 echo ls cat : true a x f a b f echo rm rm $x "$x" ${x} ${x:-a} '' "" 'rm' \\rm \\; ; ; & | && || ( ) { } $( ) ` ' " # \\ ! ~ * ? =
 x= x=a x[0]= [ ] [[ ]] (( )) $(( )) $[ ] ${ } < > >> << <<- <<< <<E <<'E' E >& <& &> 2>&1 <( >( ;; ;& if then else fi for in do
 done while case esac a) f() function time coproc $' $" $'\\'' "\\"" '\\' "'" '"' @( !( +( ?( {a,b} {a, ,} .. 1 2 - -- -n $ $$ $#
@@ -30,7 +31,11 @@ class Tokens:
 
     def script(self, chance: random.Random) -> str:
         """One script of two to twelve pieces. Quotes, brackets and words that are left open are closed half of the time."""
-        made = [chance.choice(["echo ", "ls ", "cat ", "", "echo a ", "x=a ", ": "])]
+        made = [
+            chance.choice(
+                ["echo ", "ls ", "cat ", "", "echo a ", "x=a ", ": ", "let ", "let v=1", "declare ", "[[ a ", "((1"]
+            )
+        ]
         for _ in range(chance.choice([2, 3, 3, 4, 4, 5, 6, 8, 12])):
             made.append(chance.choice(_PIECES if chance.random() < 0.5 else _FRAGMENTS))
             made.append(chance.choice(["", "", " ", " ", "\n"]))
