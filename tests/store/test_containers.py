@@ -53,6 +53,18 @@ async def test_a_list_holds_one_tenants_containers_with_that_name_that_are_not_d
     assert after_a_deleted_one == Page([stored[1]], has_more=True)
 
 
+async def test_the_operator_sees_everyones_and_those_with_a_box_apart(db: Database) -> None:
+    table = Containers(db)
+    sleeping = await table.insert(a_container(boot_id="b"))
+    living = await table.insert(a_container(tenant="other", ref={"r": 1}, boot_id="b"))
+    ended = await table.insert(a_container(status="expired", ended_at=3))
+    await table.insert(a_container(status="deleted", ended_at=3))
+
+    assert await table.housed() == [living]
+    assert await table.everyones() == [ended, living, sleeping]
+    assert await table.everyones("other") == [living]
+
+
 async def test_a_page_behind_an_id_that_the_tenant_never_had_is_refused(db: Database) -> None:
     foreign = await Containers(db).insert(a_container(tenant="other"))
     for after in ("cntr_unknown", foreign.id):

@@ -275,7 +275,7 @@ class ContainerManager:
         for container_id in plan.held:
             await self._rows.touch(container_id, now)
         expired = [record.id for record in plan.expired if await self._expire(record)]
-        for record in await self._rows.running():
+        for record in await self._rows.housed():
             await self._boxes.keep_alive(record, every=KEEP_ALIVE)
         for record in list(self._unended.values()):
             await self._end_again(record)

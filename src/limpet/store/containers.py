@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Connection, Row, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Update, func, insert, select, update
 
 from limpet.core.clock import MICROSECONDS
 from limpet.core.errors import StoreFailed
@@ -91,12 +91,15 @@ class Containers:
         this = containers.c.id == id
         later = update(containers).where(this, containers.c.last_active_at < at).values(last_active_at=at)
 
-        def work(connection: Connection) -> Row[Any] | None:
-            connection.execute(later)
-            return connection.execute(select(containers).where(this)).one_or_none()
+        return await self._changed(later, this)
 
-        row = await self._db.write(work)
-        return None if row is None else record_of(ContainerRecord, row)
+    async def use(self, tenant: str, id: str, at: int) -> ContainerRecord | None:
+        """The container in whatever status it is. Running, and within its idle time at that time, it was used then; never moves its
+        last activity back."""
+        this = (containers.c.id == id, containers.c.tenant == tenant)
+        ends_at = containers.c.last_active_at + containers.c.idle_ttl * MICROSECONDS
+        alive = (containers.c.status == "running", ends_at >= at, containers.c.last_active_at < at)
+        return await self._changed(update(containers).where(*this, *alive).values(last_active_at=at), *this)
 
     async def idle(self, now: int) -> list[ContainerRecord]:
         """The running ones that nobody used for longer than their idle time, oldest first."""
@@ -106,6 +109,10 @@ class Containers:
     async def running(self) -> list[ContainerRecord]:
         """All that are running, of every tenant, oldest first."""
         return await self._all(containers.c.status == "running")
+
+    async def housed(self) -> list[ContainerRecord]:
+        """Those of the running ones that have a box, as far as the rows know: few of many that sleep."""
+        return await self._all(containers.c.status == "running", containers.c.ref.is_not(None))
 
     async def everyones(self, tenant: str | None = None) -> list[ContainerRecord]:
         """All that are not deleted, of every tenant or of one, newest first: for the operator."""
@@ -141,6 +148,14 @@ class Containers:
             else:
                 await connection.execute(update(counters).where(*series).values(value=user))
         return user
+
+    async def _changed(self, change: Update, *this: ColumnElement[bool]) -> ContainerRecord | None:
+        def work(connection: Connection) -> Row[Any] | None:
+            connection.execute(change)
+            return connection.execute(select(containers).where(*this)).one_or_none()
+
+        row = await self._db.write(work)
+        return None if row is None else record_of(ContainerRecord, row)
 
     async def _all(self, *where: ColumnElement[bool]) -> list[ContainerRecord]:
         query = select(containers).where(*where).order_by(containers.c.number)
