@@ -11,6 +11,7 @@ import anyio
 from bench import (
     bash_tool,
     boot,
+    captures,
     containers,
     files,
     idle,
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Awaitable[list[Line]]]] = {
     "verdict": verdict.rows,
     "redaction": redaction.rows,
     "files": files.rows,
+    "captures": captures.rows,
     "containers": containers.rows,
     "bash": bash_tool.rows,
     "peers": peers.rows,

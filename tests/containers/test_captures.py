@@ -17,7 +17,7 @@ from limpet.core.ports import Runtime
 from limpet.runtimes.memory import MemoryRuntime
 from limpet.store.database import Database
 from limpet.store.files import ContainerFileRecord
-from tests.containers.test_files import TENANT, captured, download, new
+from tests.containers.test_files import TENANT, captured, download, new, pieces_of
 from tests.containers.turned import TurnedClock
 
 pytestmark = pytest.mark.anyio
@@ -142,16 +142,22 @@ async def test_a_capture_that_is_broken_off_loses_nothing(
     containers: ContainerManager, lease: Lease, tmp_path: Path
 ) -> None:
     data = data_of(tmp_path, lease)
-    for number in range(40):
-        (data / str(number)).write_text(str(number))
-    with anyio.move_on_after(0.02) as broken:
-        await lease.capture()
-    assert broken.cancelled_caught
-    await lease.capture()
-    rows = await listed(containers, lease)
-    assert {name: row.sha256 for name, row in rows.items()} == {
-        str(number): sha256(str(number).encode()).hexdigest() for number in range(40)
+    broken = 0
+    for turn in range(30):
+        for number in range(10):
+            (data / f"{turn}-{number}").write_text(f"{turn}-{number}")
+        with anyio.move_on_after(turn / 2000) as scope:
+            await lease.capture()
+        broken += scope.cancelled_caught
+    while (captured := await lease.capture()).left or captured.files:
+        pass
+    rows = await containers.files.list(TENANT, lease.record.id, limit=1000)
+    assert {row.path.removeprefix("/mnt/data/"): row.sha256 for row in rows.records} == {
+        name: sha256(name.encode()).hexdigest()
+        for name in (f"{turn}-{number}" for turn in range(30) for number in range(10))
     }
+    assert len({row.id for row in rows.records}) == 300
+    assert broken > 0
 
 
 async def test_a_memory_box_is_captured_too(db: Database, tmp_path: Path, clock: TurnedClock) -> None:
@@ -162,6 +168,16 @@ async def test_a_memory_box_is_captured_too(db: Database, tmp_path: Path, clock:
             assert await captured(lease, "rm -r a") == []
             assert list(await listed(manager, lease)) == ["two"]
             assert await download(manager, mine, (await listed(manager, lease))["two"].id) == b"2\n"
+
+
+async def test_an_upload_beyond_the_limit_of_captures_stays_the_users_and_is_not_captured(
+    containers: ContainerManager, lease: Lease
+) -> None:
+    size = 26 * MIB
+    await containers.files.put(TENANT, lease.record.id, "big", pieces_of(*[bytes(MIB)] * 26), is_bounded=False)
+    assert await captured(lease, "wc -c big; echo > other") == ["other"]
+    row = (await listed(containers, lease))["big"]
+    assert (row.source, row.bytes, row.sha256, row.too_large) == ("user", size, sha256(bytes(size)).hexdigest(), False)
 
 
 def test_what_is_known_is_found_by_directory() -> None:

@@ -5,7 +5,9 @@ Costs what changed. A capture that breaks off loses nothing: what it did not rec
 
 import posixpath
 import time
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from anyio import to_thread
@@ -26,6 +28,7 @@ from limpet.store.files import ContainerFileRecord, ContainerFiles
 
 Source = Literal["user", "assistant"]
 LOOKS = 3  # at a file that changes while it is read; then it is taken as it was read last
+TOGETHER = 256  # rows in one transaction
 # The kernel's clock for files stands still for up to 10 ms (at 100 Hz): two writes in one such moment cannot be told apart.
 STILL_NS = 20_000_000
 
@@ -38,6 +41,28 @@ class Captured:
     files: tuple[ContainerFileRecord, ...] = ()
     left: int = 0
     trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What is to be stored of a file. `is_new`: its content is."""
+
+    row: ContainerFileRecord
+    is_new: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class _Taking:
+    """A capture under way. `unread` are the directories of files that went away or cannot be read: the next one looks there again."""
+
+    record: ContainerRecord
+    files: Files
+    known: Known
+    response_id: str | None
+    before: int
+    rows: list[ContainerFileRecord] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    done: int = 0
 
 
 class Captures:
@@ -68,13 +93,13 @@ class Captures:
         box = self._boxes.of(record.id)
         files = self._boxes.files(record)
         known = await self.known(record.id)
-        looked_at = time.time_ns()
+        taking = _Taking(record=record, files=files, known=known, response_id=response_id, before=time.time_ns())
         try:
             look = await self._look(record, box, files)
         except (SandboxGone, SandboxClosed):
             return Captured()  # the next lease gets a new box, and its first capture sees what is left
         try:
-            captured = await self._take(record, files, known, look, response_id=response_id, before=looked_at)
+            captured = await self._take(taking, look)
         except BaseException:
             self._look_again(box)
             raise
@@ -89,63 +114,83 @@ class Captures:
         return box.known
 
     async def record(
-        self,
-        record: ContainerRecord,
-        files: Files,
-        stat: FileStat,
-        known: Known,
-        *,
-        response_id: str | None,
-        before: int,
+        self, record: ContainerRecord, files: Files, stat: FileStat, *, response_id: str | None
     ) -> ContainerFileRecord | None:
-        """Take a file as it is now; its row if its content is new. `before` is when it was looked at, in nanoseconds since 1970.
-        FileError, StoreError."""
+        """Take one file as it is now; its row if its content is new. Call with its box's shelf held. FileError, StoreError."""
+        known = await self.known(record.id)
+        taking = _Taking(record=record, files=files, known=known, response_id=response_id, before=time.time_ns())
+        return await self._take_one(taking, stat)
+
+    async def store(self, record: ContainerRecord, stat: FileStat, copy: Copy) -> ContainerFileRecord:
+        """The row of a file that a client gave, stored. Call with its box's shelf held. StoreError."""
+        # Nobody else could write it until it had its name: there is no doubt about what it was then.
+        row = self._row(record, stat, copy, source="user", response_id=None, before=stat.changed + STILL_NS + 1)
+        known = await self.known(record.id)
+        row = known[row.path] = await self._rows.upsert(row)
+        return row
+
+    async def _take_one(self, taking: "_Taking", stat: FileStat) -> ContainerFileRecord | None:
+        async with self._read(taking, stat) as read:
+            row = taking.known[stat.path] = await self._rows.upsert(read.row)
+            return row if read.is_new else None
+
+    @asynccontextmanager
+    async def _read(self, taking: "_Taking", stat: FileStat) -> AsyncIterator["_Read"]:
+        """What there is to store of a file; the block stores it, or a copy that was made goes. FileError."""
+        before = taking.before
         for look in range(LOOKS):
             if stat.size > self._settings.max_bytes_per_file:
-                return await self._taken(record, stat, known, NOT_KEPT, response_id=response_id, before=before)
-            async with self._copies.taken(files, stat.path, size=stat.size, tenant=record.tenant) as copy:
-                now = await files.stat(stat.path)
+                yield self._compared(taking, stat, NOT_KEPT, before)
+                return
+            tenant = taking.record.tenant
+            async with self._copies.taken(taking.files, stat.path, size=stat.size, tenant=tenant) as copy:
+                now = await taking.files.stat(stat.path)
                 if now == stat or look == LOOKS - 1:
-                    return await self._taken(record, stat, known, copy, response_id=response_id, before=before)
+                    yield self._compared(taking, stat, copy, before)
+                    return
             if now.kind != "file":
                 raise FileMissing(stat.path)
             stat, before = now, time.time_ns()
-        return None
 
-    async def store(
+    def _compared(self, taking: "_Taking", stat: FileStat, copy: Copy, before: int) -> "_Read":
+        was = taking.known.get(stat.path)
+        if was is None or was.sha256 != copy.sha256 or (copy is NOT_KEPT and _facts(was) != _facts(stat)):
+            response_id = taking.response_id
+            row = self._row(taking.record, stat, copy, source="assistant", response_id=response_id, before=before)
+            return _Read(row, is_new=True)
+        source: Source = "user" if was.source == "user" else "assistant"
+        same = copy if copy is NOT_KEPT else replace(copy, blob=was.blob or copy.blob)
+        row = self._row(taking.record, stat, same, source=source, response_id=was.response_id, before=before)
+        return _Read(row, is_new=False)
+
+    def _row(
         self,
         record: ContainerRecord,
         stat: FileStat,
-        known: Known,
-        *,
         copy: Copy,
+        *,
         source: Source,
         response_id: str | None,
         before: int,
     ) -> ContainerFileRecord:
-        """Its row, stored."""
-        row = await self._rows.upsert(
-            ContainerFileRecord(
-                id=new_id(CONTAINER_FILE),
-                tenant=record.tenant,
-                container_id=record.id,
-                path=stat.path,
-                bytes=stat.size if copy is NOT_KEPT else copy.bytes,
-                sha256=copy.sha256,
-                content_type=content_type(stat.path),
-                source=source,
-                created_at=self._clock.now(),
-                modified=stat.modified,
-                identity=stat.identity,
-                # A file that changed a moment ago may change once more in the same moment: it is not taken for known.
-                changed=stat.changed if stat.changed < before - STILL_NS else 0,
-                too_large=copy is NOT_KEPT,
-                response_id=response_id,
-                blob=copy.blob,
-            )
+        return ContainerFileRecord(
+            id=new_id(CONTAINER_FILE),
+            tenant=record.tenant,
+            container_id=record.id,
+            path=stat.path,
+            bytes=stat.size if copy is NOT_KEPT else copy.bytes,
+            sha256=copy.sha256,
+            content_type=content_type(stat.path),
+            source=source,
+            created_at=self._clock.now(),
+            modified=stat.modified,
+            identity=stat.identity,
+            # A file that changed a moment ago may change once more in the same moment: it is not taken for known.
+            changed=stat.changed if stat.changed < before - STILL_NS else 0,
+            too_large=copy is NOT_KEPT,
+            response_id=response_id,
+            blob=copy.blob,
         )
-        known[row.path] = row
-        return row
 
     async def _look(self, record: ContainerRecord, box: Box, files: Files) -> Look:
         directory = self._boxes.data_directory(record)
@@ -158,40 +203,50 @@ class Captures:
         except OSError as error:
             raise FileError(DATA, f"{DATA} could not be looked through: {error.strerror}.") from error
 
-    async def _take(
-        self,
-        record: ContainerRecord,
-        files: Files,
-        known: Known,
-        look: Look,
-        *,
-        response_id: str | None,
-        before: int,
-    ) -> Captured:
-        changes = compare(known, look, most=self._settings.max_files_per_exec)
-        taken: list[ContainerFileRecord] = []
-        unread: set[str] = set()
-        done = 0
+    async def _take(self, taking: "_Taking", look: Look) -> Captured:
+        changes = compare(taking.known, look, most=self._settings.max_files_per_exec)
+        box = self._boxes.of(taking.record.id)
         try:
-            await self._drop(record.id, known, changes.gone)
-            for stat in changes.touched:
-                try:
-                    row = await self.record(record, files, stat, known, response_id=response_id, before=before)
-                except FileError:
-                    unread.add(posixpath.dirname(stat.path))  # gone, or closed to us: the next capture looks again
-                    row = None
-                done += 1
-                if row is not None:
-                    taken.append(row)
+            await self._drop(taking.record.id, taking.known, changes.gone)
+            if self._copies.are_made:
+                await self._take_each(taking, changes.touched)
+            else:
+                await self._take_together(taking, changes.touched)
         except StoreError as error:
-            self._look_again(self._boxes.of(record.id))
-            left = len(changes.left) + len(changes.touched) - done
-            return Captured(files=tuple(taken), left=left, trouble=error.message)
-        unread |= {posixpath.dirname(stat.path) for stat in changes.left}
-        tree = self._boxes.of(record.id).tree
-        if tree is not None:
-            tree.again(unread)
-        return Captured(files=tuple(taken), left=len(changes.left))
+            self._look_again(box)
+            left = len(changes.left) + len(changes.touched) - taking.done
+            return Captured(files=tuple(taking.rows), left=left, trouble=error.message)
+        if box.tree is not None:
+            box.tree.again({posixpath.dirname(stat.path) for stat in changes.left} | taking.unread)
+        return Captured(files=tuple(taking.rows), left=len(changes.left))
+
+    async def _take_each(self, taking: "_Taking", stats: Sequence[FileStat]) -> None:
+        """One after the other: a row is stored while its copy is at hand."""
+        for stat in stats:
+            try:
+                row = await self._take_one(taking, stat)
+            except FileError:
+                taking.unread.add(posixpath.dirname(stat.path))
+            else:
+                taking.rows += [row] if row is not None else []
+            taking.done += 1
+
+    async def _take_together(self, taking: "_Taking", stats: Sequence[FileStat]) -> None:
+        """All rows in one transaction, a bounded number at once."""
+        for start in range(0, len(stats), TOGETHER):
+            some = stats[start : start + TOGETHER]
+            reads = []
+            for stat in some:
+                try:
+                    async with self._read(taking, stat) as read:
+                        reads.append(read)
+                except FileError:
+                    taking.unread.add(posixpath.dirname(stat.path))
+            rows = await self._rows.upsert_all([read.row for read in reads])
+            for row in rows:
+                taking.known[row.path] = row
+            taking.rows += [row for row, read in zip(rows, reads, strict=True) if read.is_new]
+            taking.done += len(some)
 
     async def _drop(self, container_id: str, known: Known, paths: tuple[str, ...]) -> None:
         if not paths:
@@ -200,19 +255,6 @@ class Captures:
         self._copies.nudge()
         for path in paths:
             del known[path]
-
-    async def _taken(
-        self, record: ContainerRecord, stat: FileStat, known: Known, copy: Copy, *, response_id: str | None, before: int
-    ) -> ContainerFileRecord | None:
-        was = known.get(stat.path)
-        if was is None or was.sha256 != copy.sha256 or (copy is NOT_KEPT and _facts(was) != _facts(stat)):
-            return await self.store(
-                record, stat, known, copy=copy, source="assistant", response_id=response_id, before=before
-            )
-        source: Source = "user" if was.source == "user" else "assistant"
-        same = copy if copy is NOT_KEPT else Copy(sha256=copy.sha256, blob=was.blob or copy.blob, bytes=copy.bytes)
-        await self.store(record, stat, known, copy=same, source=source, response_id=was.response_id, before=before)
-        return None
 
     def _look_again(self, box: Box) -> None:
         if box.tree is not None:

@@ -41,6 +41,10 @@ class Copies:
         self._vault = vault
         self.trouble: str | None = None
 
+    @property
+    def are_made(self) -> bool:
+        return self._vault is not None
+
     @asynccontextmanager
     async def taken(
         self, files: Files, path: str, *, size: int, tenant: str, sha256: str | None = None
@@ -97,14 +101,14 @@ async def _copied(rows: ContainerFiles, vault: Vault, files: Files, row: Contain
 
 
 async def _hash(files: Files, path: str, *, size: int) -> Copy:
+    if size <= HASHED_HERE:
+        data = await files.read(path, length=size)
+        return Copy(sha256=hashlib.sha256(data).hexdigest(), bytes=len(data), blob=None)
     digest = hashlib.sha256()
     read = 0
     async for piece in files.stream(path, length=size):
         read += len(piece)
-        if len(piece) > HASHED_HERE:
-            await to_thread.run_sync(digest.update, piece)
-        else:
-            digest.update(piece)
+        await to_thread.run_sync(digest.update, piece)
     return Copy(sha256=digest.hexdigest(), bytes=read, blob=None)
 
 

@@ -4,7 +4,6 @@ Never follows a link: every look goes through the sandbox's `Files`.
 """
 
 import posixpath
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Self
@@ -12,7 +11,7 @@ from typing import Self
 import anyio
 
 from limpet.containers.boxes import Boxes
-from limpet.containers.captures import Captured, Captures, Source, listing
+from limpet.containers.captures import Captured, Captures, listing
 from limpet.containers.changes import is_known, safe_name
 from limpet.containers.container import ContainerSettings
 from limpet.containers.contents import Choose, Counted, opened, whole
@@ -143,7 +142,6 @@ class Shelf:
         name: str,
         data: AsyncIterator[bytes],
         *,
-        source: Source = "user",
         is_bounded: bool = True,
     ) -> ContainerFileRecord:
         """Write a file at /mnt/data/<name>, made safe, whole or not at all; an existing one is replaced and keeps its id.
@@ -158,7 +156,7 @@ class Shelf:
         most = self.max_bytes if is_bounded else None
         async with box.shelf:
             files = self._boxes.files(record)
-            return await self._write(record, files, safe_name(name), data, most=most, source=source)
+            return await self._write(record, files, safe_name(name), data, most=most)
 
     async def bring(self, record: ContainerRecord, incoming: Sequence[Incoming]) -> Sequence[ContainerFileRecord]:
         """Write files to /mnt/data under names of their own: none of them replaces another, or a file that is there. Their size is
@@ -174,7 +172,7 @@ class Shelf:
             there = {posixpath.basename(stat.path) for stat in await files.list(DATA)}
             names = final_names([file.name for file in incoming], there)
             for file, name in zip(incoming, names, strict=True):
-                rows.append(await self._write(record, files, name, file.open(), most=None, source="user"))
+                rows.append(await self._write(record, files, name, file.open(), most=None))
         return rows
 
     async def _write(
@@ -185,7 +183,6 @@ class Shelf:
         data: AsyncIterator[bytes],
         *,
         most: int | None,
-        source: Source,
     ) -> ContainerFileRecord:
         """Call with its shelf held."""
         known = await self._captures.known(record.id)
@@ -193,14 +190,11 @@ class Shelf:
         if path not in known:
             self._quotas.allow_file(len(known))
         counted = Counted(self._quotas.bounded(record.tenant, data), most=most)
-        before = time.time_ns()
         stat = await files.write(path, counted.pieces())
         async with self._copies.taken(
             files, stat.path, size=stat.size, tenant=record.tenant, sha256=counted.sha256
         ) as copy:
-            return await self._captures.store(
-                record, stat, known, copy=copy, source=source, response_id=None, before=before
-            )
+            return await self._captures.store(record, stat, copy)
 
     async def delete(self, tenant: str, container_id: str, file_id: str) -> None:
         """Remove a file from the box and from the list. NotFound."""
@@ -247,14 +241,11 @@ class Shelf:
                 raise _no_file(record.id, row.id)
             if is_known(row, stat):
                 return row
-            known = await self._captures.known(record.id)
             try:
-                await self._captures.record(
-                    record, files, stat, known, response_id=row.response_id, before=time.time_ns()
-                )
+                await self._captures.record(record, files, stat, response_id=row.response_id)
             except FileError as error:
                 raise _no_file(record.id, row.id) from error
-            return known.get(row.path, row)
+            return (await self._captures.known(record.id)).get(row.path, row)
 
 
 def _no_file(container_id: str, file_id: str) -> NotFound:

@@ -1,13 +1,14 @@
 """What is known of the files in containers. Their bytes are in the boxes' directories or in the vault."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import ColumnElement, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from limpet.store.database import Database
 from limpet.store.ledger import doom, keep
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
+from limpet.store.tables import blobs
 from limpet.store.tables import container_files as files
 
 # Fewer than any dialect allows in one statement.
@@ -63,6 +64,10 @@ class ContainerFiles:
                 return kept
             added = insert(files).values(columns_of(record)).returning(files.c.number)
             return replace(record, number=(await connection.execute(added)).scalar_one())
+
+    async def upsert_all(self, records: Sequence[ContainerFileRecord]) -> list[ContainerFileRecord]:
+        """The same for many files of one container without new blobs, all in one transaction; in their order."""
+        return await self._db.write(lambda connection: [_upsert(connection, record) for record in records])
 
     async def attach(self, record: ContainerFileRecord, blob: str) -> bool:
         """Keep the blob as the copy of that file. False, and nothing is kept, if the file has another content by now, or a copy."""
@@ -123,3 +128,17 @@ class ContainerFiles:
                 order=order,
                 cursor_in=these,
             )
+
+
+def _upsert(connection: Connection, record: ContainerFileRecord) -> ContainerFileRecord:
+    where = (files.c.container_id == record.container_id, files.c.path == record.path)
+    query = select(files.c.id, files.c.number, files.c.created_at, files.c.blob).where(*where)
+    before = connection.execute(query).one_or_none()
+    if before is None:
+        added = insert(files).values(columns_of(record)).returning(files.c.number)
+        return replace(record, number=connection.execute(added).scalar_one())
+    if before.blob is not None and before.blob != record.blob:
+        connection.execute(update(blobs).where(blobs.c.id == before.blob).values(state="doomed"))
+    kept = replace(record, id=before.id, number=before.number, created_at=before.created_at)
+    connection.execute(update(files).where(files.c.id == kept.id).values(columns_of(kept)))
+    return kept
