@@ -23,7 +23,7 @@ WRITING = [
     *("python3 x.py", "node x", "bash x.sh", "sh -c ls", "echo x | sh", "xargs rm", "env rm a", "sudo ls", "timeout 5 rm a", "nohup rm a"),
     *("echo x > a", "echo x >> a", "echo x >| a", "echo x &> a", "echo x 2> a", "ls > $X", "cat <> a", ": > a", "> a", "{ ls; } > a"),
     *("uniq a b", "xxd a b", "xxd -r a b", "tree -o x", "date -s x", "date 01010101", "hostname x", "base64 -o a b", "make", "./x"),
-    *("less a", "vi"),
+    *("less a", "vi", "env time -o a ls", "\\time --output=a ls", "find . -exec time -ao a ls ';'", "xargs -I% uniq f %", "let v=1>a"),
     *("awk '{print > \"x\"}' f", "awk -i inplace 1 f", "gawk -o x 1 f", "rg --pre x y", "file -C -m x", "man ls", "dmesg -c", "crontab x"),
     *("f() { rm a; }; f", "bash -c 'rm a'", "eval 'rm a'", "trap 'rm a' EXIT", "ls $(rm a)", "unknown", "$X", "jq . a | tee b", "source a"),
 ]  # fmt: skip
