@@ -34,7 +34,7 @@ from limpet.containers.quotas import Quotas, QuotaSettings
 from limpet.containers.seats import Seats
 from limpet.containers.supplies import Supplies
 from limpet.containers.tellings import has_expired, lost_box, no_container
-from limpet.core.clock import Clock, SystemClock
+from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import LimpetError, StoreError
 from limpet.core.events import move
 from limpet.core.ids import CONTAINER, new_id
@@ -50,6 +50,7 @@ from limpet.workspace.workspace import Workspace
 REAP_EVERY = 5.0  # seconds
 KEEP_ALIVE = 150.0  # seconds of silence after which a box of a running container is spoken to
 CLOSING = 15.0
+FRESH = MICROSECONDS  # a use that ends so soon after it began is not written down twice
 
 
 class ContainerManager:
@@ -202,12 +203,13 @@ class ContainerManager:
 
     async def get(self, tenant: str, container_id: str) -> ContainerRecord:
         """A container, running or expired; asking for a running one keeps it alive. NotFound for all others."""
-        record = await self._rows.get(tenant, container_id)
+        now = self._clock.now()
+        record = await self._rows.use(tenant, container_id, now)
         if record is None or record.status == "deleted":
             raise no_container(container_id)
-        if record.status != "running":
+        if not is_due(record, now):
             return record
-        if is_due(record, self._clock.now()) and await self._expire(record):
+        if await self._expire(record):
             return await self._rows.get(tenant, container_id) or record
         return await self._touch(record)
 
@@ -241,7 +243,7 @@ class ContainerManager:
         Raises NotFound, RequestInvalid `container_expired`, BootFailed, OfferMissing, RuntimeUnavailable. A box that dies within
         makes commands end as Lost; the next lease gets a new one on the same files and says so in `note`.
         """
-        await self.require_running(tenant, container_id)
+        used = (await self.require_running(tenant, container_id)).last_active_at
         box = self._boxes.of(container_id)
         box.leases += 1
         try:
@@ -261,8 +263,9 @@ class ContainerManager:
             if box.leases == 0:
                 self.seats.rest(container_id)
             # A failing store is told by whatever writes next; here it would hide how the block ended.
-            with anyio.move_on_after(CLOSING, shield=True), suppress(StoreError):
-                await self._rows.touch(container_id, self._clock.now())
+            if self._clock.now() - used >= FRESH:
+                with anyio.move_on_after(CLOSING, shield=True), suppress(StoreError):
+                    await self._rows.touch(container_id, self._clock.now())
 
     async def capture(self, tenant: str, container_id: str, response_id: str) -> Captured:
         """Record what changed among a container's files, without a lease. As `require_running` and `Shelf.capture`."""
@@ -376,9 +379,7 @@ class ContainerManager:
         return False
 
     async def _touch(self, record: ContainerRecord) -> ContainerRecord:
-        now = self._clock.now()
-        await self._rows.touch(record.id, now)
-        return await self._rows.get_any(record.id) or record
+        return await self._rows.touch(record.id, self._clock.now()) or record
 
     async def _next_user_id(self) -> int | None:
         """A host user of its own for the container, where this process may become others and the box is a wall."""

@@ -89,8 +89,10 @@ class ResponseService:
     async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[list[Told]]:
         """The events above `after`, to the terminal one, in the pieces in which they come. Raises NotFound, GatewayStopping, and
         StoreError where the journal could not be kept."""
-        record = await self._record(tenant, response_id)
         live = self._live.get(response_id)
+        known = live.prepared.record if live is not None else None
+        # A run of this process is known to be there.
+        record = known if known is not None and known.tenant == tenant else await self._record(tenant, response_id)
         last = None
         async for batch in follow(self._journal, response_id, after=after):
             last = batch[-1]
