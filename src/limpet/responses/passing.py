@@ -102,9 +102,10 @@ class Passing:
         await self._pass_on(type, data)
 
     async def _pass_on(self, type: str, data: Json) -> None:
-        if "output_index" in data:
-            data = {**data, "output_index": self._place(data["output_index"])}
-        await self._writer.tell(type, **data)
+        index = data.get("output_index")
+        if index is not None and (place := self._place(index)) != index:
+            data = {**data, "output_index": place}
+        await self._writer.pass_on(type, data)
 
     def _place(self, index: int) -> int:
         if index not in self._places:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from limpet.core import events as ev
-from limpet.responses.snapshot import Snapshot
+from limpet.responses.snapshot import PLAIN, Snapshot
 from limpet.store.entries import Entry
 from limpet.store.journal import Journal
 
@@ -29,20 +29,52 @@ class Told:
         return _encode({"type": self.type, "sequence_number": self.seq, **self.data})
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An event that was stored as it is told, such as a piece of text: the same, and its payload is not written anew."""
+
+    seq: int
+    type: str
+    stored: bytes
+
+    @property
+    def data(self) -> Json:
+        return _decode(self.stored)
+
+    def payload(self) -> bytes:
+        return b'{"type":"%b","sequence_number":%d,%b' % (self.type.encode(), self.seq, self.stored[1:])
+
+
+Saying = Told | Piece
+
+
 @dataclass(slots=True)
 class Replayed:
     """All that a journal holds: the state after its last event, that event's number, and the terminal event if there is one."""
 
-    snapshot: Snapshot = field(default_factory=Snapshot)
     next_seq: int = 0
     last_step: int = 0
     terminal: Told | None = None
+    _folded: Snapshot = field(default_factory=Snapshot)
+    _pieces: list[Piece] = field(default_factory=list)
 
-    def take(self, entry: Entry) -> Told:
+    @property
+    def snapshot(self) -> Snapshot:
+        for piece in self._pieces:
+            self._folded.apply(piece.type, piece.data)
+        self._pieces.clear()
+        return self._folded
+
+    def take(self, entry: Entry) -> Saying:
+        self.next_seq, self.last_step = entry.seq + 1, entry.step
+        if entry.type in PLAIN:
+            piece = Piece(entry.seq, entry.type, entry.data)
+            # Folded when something asks for it, most often the event that ends the text.
+            self._pieces.append(piece)
+            return piece
         data = self.snapshot.expand(entry.type, _decode(entry.data))
         self.snapshot.apply(entry.type, data)
         told = Told(seq=entry.seq, type=entry.type, data=data)
-        self.next_seq, self.last_step = entry.seq + 1, entry.step
         if entry.type in ev.TERMINAL:
             self.terminal = told
         return told
@@ -56,7 +88,7 @@ async def replay(journal: Journal, response_id: str) -> Replayed:
     return state
 
 
-async def follow(journal: Journal, response_id: str, *, after: int = -1) -> AsyncIterator[list[Told]]:
+async def follow(journal: Journal, response_id: str, *, after: int = -1) -> AsyncIterator[list[Saying]]:
     """Every event with a number above `after`, stored and then live, until the response's journal is closed; in the pieces in which
     they come, never empty ones."""
     state = Replayed()

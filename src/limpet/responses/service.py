@@ -19,7 +19,7 @@ from limpet.responses.engine import InProcessEngine
 from limpet.responses.loop import Ending, converse
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Prepared, Preparer
-from limpet.responses.replay import Replayed, Told, follow, replay
+from limpet.responses.replay import Replayed, Saying, Told, follow, replay
 from limpet.responses.request import Asked
 from limpet.responses.shapes import response_object
 from limpet.responses.writer import Writer
@@ -86,7 +86,7 @@ class ResponseService:
         await self._engine.start(prepared.record.id)
         return prepared.record
 
-    async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[list[Told]]:
+    async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[list[Saying]]:
         """The events above `after`, to the terminal one, in the pieces in which they come. Raises NotFound, GatewayStopping, and
         StoreError where the journal could not be kept."""
         live = self._live.get(response_id)

@@ -13,6 +13,9 @@ from limpet.core import events as ev
 
 Json = dict[str, Any]
 
+# Stored as they are told: there is nothing in them that an earlier event says.
+PLAIN = frozenset({ev.TEXT_DELTA, ev.OUTPUT_DELTA, ev.ARGUMENTS_DELTA, ev.REASONING_DELTA, ev.SUMMARY_DELTA})
+
 _TEXT_DELTAS = {
     ev.TEXT_DELTA: ("content", "content_index", "text"),
     ev.REFUSAL_DELTA: ("content", "content_index", "refusal"),

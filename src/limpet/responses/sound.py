@@ -63,7 +63,9 @@ _NEEDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     ev.ARGUMENTS_DELTA: {"delta": _text},
     ev.ARGUMENTS_DONE: {"arguments": _text},
 }
+_CHECKS = {kind: tuple(needs.items()) for kind, needs in _NEEDS.items()}
 _PLACES = ("content_index", "summary_index")
+_PLACE_OF = {kind: place for kind, needs in _NEEDS.items() for place in _PLACES if place in needs}
 
 
 @dataclass(slots=True)
@@ -86,7 +88,7 @@ class Sound:
         index = data.get("output_index")
         if not _count(index):
             return f"{kind} is about no item"
-        for key, fits in _NEEDS.get(kind, {}).items():
+        for key, fits in _CHECKS.get(kind, ()):
             if not fits(data.get(key)):
                 return f"{kind} has no {key} that can be read"
         return self._out_of_turn(kind, int(data["output_index"]), data)
@@ -111,10 +113,12 @@ class Sound:
 
     def _in_a_gap(self, kind: str, item: _Open, data: Json) -> str | None:
         """Parts come one after the other; a part that was not begun may be begun by its own first event."""
-        for place in _PLACES:
-            if kind in _NEEDS and place in _NEEDS[kind]:
-                known = item.parts[place]
-                if data[place] > known or (kind == ev.ANNOTATION_ADDED and data[place] == known):
-                    return f"{kind} is about a part that was not added"
-                item.parts[place] = max(known, data[place] + 1)
+        place = _PLACE_OF.get(kind)
+        if place is None:
+            return None
+        known, at = item.parts[place], data[place]
+        if at > known or (kind == ev.ANNOTATION_ADDED and at == known):
+            return f"{kind} is about a part that was not added"
+        if at == known:
+            item.parts[place] = at + 1
         return None

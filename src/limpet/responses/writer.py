@@ -1,14 +1,15 @@
 """Numbers a response's events and hands them to its journal, each item's text once. One writer per run."""
 
+from typing import Any
+
 import msgspec
 
-from limpet.core import events as ev
+from limpet.core.command import Stream
 from limpet.core.events import Event
-from limpet.responses.snapshot import Snapshot
+from limpet.responses.snapshot import PLAIN, Snapshot
 from limpet.store.entries import Entry
 from limpet.store.log import Log
 
-_PLAIN = frozenset({ev.TEXT_DELTA, ev.OUTPUT_DELTA, ev.ARGUMENTS_DELTA, ev.REASONING_DELTA, ev.SUMMARY_DELTA})
 _encode = msgspec.json.Encoder().encode
 
 
@@ -23,23 +24,29 @@ class Writer:
 
     async def emit(self, event: Event) -> None:
         """Take an event over. It is visible to readers once the journal has it, which `flush` waits for."""
-        stored = event.data if event.type in _PLAIN else self.snapshot.shrink(event.type, event.data)
-        self.snapshot.apply(event.type, event.data)
-        entry = Entry(
-            seq=self._next,
-            step=self.step,
-            type=event.type,
-            data=_encode(stored),
-            exec_id=event.exec_id,
-            stream=event.stream,
-            raw_offset=event.raw_offset,
-        )
-        self._next += 1
-        await self._log.append(entry)
+        await self._put(event.type, event.data, event.exec_id, event.stream, event.raw_offset)
 
     async def tell(self, type: str, **data: object) -> None:
         """`emit` for an event that has only a payload."""
-        await self.emit(Event(type=type, data=data))
+        await self._put(type, data)
+
+    async def pass_on(self, type: str, data: dict[str, Any]) -> None:
+        """The same, with the payload as it is."""
+        await self._put(type, data)
+
+    async def _put(
+        self,
+        type: str,
+        data: dict[str, Any],
+        exec_id: str | None = None,
+        stream: Stream | None = None,
+        raw_offset: int | None = None,
+    ) -> None:
+        stored = data if type in PLAIN else self.snapshot.shrink(type, data)
+        self.snapshot.apply(type, data)
+        entry = Entry(self._next, self.step, type, _encode(stored), exec_id, stream, raw_offset)
+        self._next += 1
+        await self._log.append(entry)
 
     async def flush(self) -> None:
         """Returns when all that was emitted is committed. Raises StoreFailed."""

@@ -1,13 +1,13 @@
 """Server-sent events: `event:` and `data:` lines as OpenAI writes them, no frame torn apart, comments while nothing happens."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
 import anyio
 import structlog
 from starlette.types import Receive, Scope, Send
 
 from limpet.core.errors import LimpetError
-from limpet.responses.replay import Told
+from limpet.responses.replay import Saying, Told
 
 KEEP_ALIVE_SECONDS = 15.0
 FRAMES_AT_ONCE = 32
@@ -20,12 +20,12 @@ _END = b"data: [DONE]\n\n"
 log = structlog.get_logger()
 
 
-def frame(told: Told) -> bytes:
+def frame(told: Saying) -> bytes:
     """One event on the wire."""
     return b"event: " + told.type.encode() + b"\ndata: " + told.payload() + b"\n\n"
 
 
-def pieces(batch: list[Told]) -> Iterator[list[Told]]:
+def pieces(batch: Sequence[Saying]) -> Iterator[Sequence[Saying]]:
     """What is written at once: a few frames, so that a client that reads slowly is not handed a whole journal in one piece."""
     for start in range(0, len(batch), FRAMES_AT_ONCE):
         yield batch[start : start + FRAMES_AT_ONCE]
@@ -39,7 +39,7 @@ class EventStream:
 
     def __init__(
         self,
-        events: AsyncIterator[list[Told]],
+        events: AsyncIterator[Sequence[Saying]],
         *,
         release: Callable[[], Awaitable[None]],
         keep_alive: float = KEEP_ALIVE_SECONDS,

@@ -226,4 +226,5 @@ class Journal:
 
     def _count(self, entries: Sequence[Entry], sign: int) -> None:
         self._entries += sign * len(entries)
-        self._bytes += sign * sum(len(entry.data) for entry in entries)
+        for entry in entries:
+            self._bytes += sign * len(entry.data)

@@ -74,10 +74,12 @@ class Log:
         self.raise_failure()
         if self.closed:
             raise ValueError(f"the journal of {self.response_id} is closed")
-        for seq, entry in enumerate(entries, self._appended + 1):
+        seq = self._appended
+        for entry in entries:
+            seq += 1
             if entry.seq != seq:
                 raise ValueError(f"the next entry of {self.response_id} is number {seq}, not {entry.seq}")
-        self._appended += len(entries)
+        self._appended = seq
 
     def publish(self, entries: Sequence[Entry]) -> None:
         """These are committed now: show them to who waits."""

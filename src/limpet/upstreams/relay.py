@@ -99,7 +99,7 @@ class RelayUpstream:
         response = await self._open(content)
         frames = Frames()
         try:
-            async for chunk in response.aiter_bytes():
+            async for chunk in _body(response):
                 for data in frames.feed(chunk):
                     yield data
             for data in frames.finish():
@@ -149,6 +149,13 @@ class RelayUpstream:
 
     def _said(self, error: Exception) -> str:
         return hide_key(str(error) or type(error).__name__, self._settings.api_key)
+
+
+def _body(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """The bytes of an answer as they come; each layer that has nothing to do costs as much as an event."""
+    if "content-encoding" not in response.headers and isinstance(response.stream, httpx2.AsyncByteStream):
+        return aiter(response.stream)
+    return response.aiter_bytes()
 
 
 async def _beginning_of(response: httpx2.Response) -> bytes:

@@ -21,7 +21,11 @@ class Frames:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that this chunk completes; comments and events without data give none. Raises FrameTooLarge."""
-        chunk = self._with_newlines(chunk)
+        if self._held_return or b"\r" in chunk:
+            chunk = self._with_newlines(chunk)
+        if not self._starts and not self._buffer and chunk.endswith(b"\n\n"):
+            # Whole events, as most senders write them.
+            return [data for block in chunk[:-2].split(b"\n\n") if (data := _data(block)) is not None]
         searched = max(0, len(self._buffer) - 1)
         self._buffer += chunk
         if self._starts and len(self._buffer) >= len(BYTE_ORDER_MARK):
