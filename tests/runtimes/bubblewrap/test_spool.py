@@ -91,3 +91,17 @@ def test_a_full_disk_keeps_output_in_memory_until_there_is_room(tmp_path: Path) 
     assert os.fstat(room).st_size == 3 * BLOCK
     os.close(full)
     os.close(room)
+
+
+def test_what_lies_together_in_the_file_is_read_at_once_also_in_blocks_that_are_used_again(descriptor: int) -> None:
+    spool = Spool(descriptor)
+    old, kept, new = Stored(spool), Stored(spool), Stored(spool)
+    old.append(b"a" * 4 * BLOCK)
+    kept.append(b"b" * BLOCK)
+    assert old.read(BLOCK - 1, 3 * BLOCK) == b"a" * 3 * BLOCK
+    old.clear()
+
+    new.append(b"c" * 5 * BLOCK)
+
+    assert new.read(1, 8 * BLOCK) == b"c" * (4 * BLOCK - 1)
+    assert _read(new, 0, 8 * BLOCK) == b"c" * 5 * BLOCK

@@ -35,7 +35,7 @@ class Spool:
         return os.pread(self._descriptor, length, block * BLOCK + start)
 
     def give_back(self, blocks: list[int]) -> None:
-        self._free.extend(blocks)
+        self._free.extend(reversed(blocks))  # so that they are taken in the order in which they lie
         if len(self._free) == self._blocks:
             self._free.clear()
             self._blocks = 0
@@ -88,16 +88,25 @@ class Stored:
         return self._size >= BLOCK
 
     def read(self, offset: int, length: int) -> bytes | memoryview:
-        """At least one byte from `offset` on where there is one, at most `length`; never over the edge of what lies together."""
+        """At least one byte from `offset` on where there is one, at most `length`; never over the edge of what lies
+        together in the file or in memory."""
         block, within = divmod(offset - self.start, BLOCK)
         if block < len(self._blocks):
-            return self._spool.get(self._blocks[block], within, min(length, BLOCK - within))
+            last = block
+            while (last + 1 - block) * BLOCK - within < length and self._follows(last + 1):
+                last += 1
+            there = (last + 1 - block) * BLOCK - within
+            return self._spool.get(self._blocks[block], within, min(length, there))
         begins = self.end - self._size
         for piece in self._pieces:
             if offset < begins + len(piece):
                 return memoryview(piece)[offset - begins : offset - begins + length]
             begins += len(piece)
         return b""
+
+    def _follows(self, block: int) -> bool:
+        """Whether that one is in the file, right behind the one before it."""
+        return block < len(self._blocks) and self._blocks[block] == self._blocks[block - 1] + 1
 
     def drop_oldest(self) -> None:
         """Let the first whole block go, where there is one."""
