@@ -54,8 +54,8 @@ class Mutations:
         text = chance.choice(BYPASSES if chance.random() < 0.25 else _BENIGN)
         for _ in range(chance.choice([1, 1, 2, 2, 3, 4])):
             text = chance.choice(_MUTATORS)(text, chance)
-        # A NUL or half a surrogate is no text that bash could be given.
-        return text[:LONGEST].replace("\0", "").rstrip("\\") or "ls"
+        # A NUL or half a character is no text that bash could be given.
+        return text[:LONGEST].replace("\0", "").encode(errors="ignore").decode().rstrip("\\") or "ls"
 
 
 def _tokens(text: str) -> list[str]:
