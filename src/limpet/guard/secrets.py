@@ -27,8 +27,10 @@ _WRAPPED = ((57, 76), (48, 64), (45, 60))
 
 
 def require_long_enough(secrets: Mapping[str, Secret]) -> None:
-    """Raises ConfigInvalid that names the first secret that is too short to be sought."""
+    """Raises ConfigInvalid that names the first secret that is none, or too short to be sought."""
     for name, secret in secrets.items():
+        if not isinstance(secret, Secret):  # a plain text, which errors and representations would show
+            raise ConfigInvalid("redaction", f"secrets.{name}", "must be a secret: write limpet.Secret(…) around it.")
         if len(secret.reveal().strip()) < SHORTEST:
             raise ConfigInvalid(
                 "redaction",

@@ -17,6 +17,7 @@ from limpet.guard.redact import Redaction
 from limpet.workspace.approvals import Approver
 from limpet.workspace.audit import OnAudit
 from limpet.workspace.capabilities import read_capabilities
+from limpet.workspace.misuse import refuse_misused
 from limpet.workspace.opening import DEFAULT_TTL, Asked, Opening, open_in
 from limpet.workspace.workspace import Workspace
 
@@ -85,8 +86,8 @@ async def open_workspace(
     lifetime: Literal["process", "ttl"] = "process",
     ttl: float = DEFAULT_TTL,
     ref: SandboxRef | None = None,
-    directory: Path | None = None,
-    image: Path | None = None,
+    directory: Path | str | None = None,
+    image: Path | str | None = None,
     limits: Limits | None = None,
     env: Mapping[str, str] | None = None,
     needs: frozenset[Offer] = frozenset(),
@@ -109,12 +110,14 @@ async def open_workspace(
     BootFailed, SandboxGone.
     """
     opening = Opening(
-        lifetime=lifetime, ttl=ttl, ref=ref, directory=directory, image=image,
-        limits=limits or Limits(), env=env or {}, needs=needs,
+        lifetime=lifetime, ttl=ttl, ref=ref, limits=limits or Limits(), env=env or {}, needs=needs,
+        directory=Path(directory) if isinstance(directory, str) else directory,
+        image=Path(image) if isinstance(image, str) else image,
     )  # fmt: skip
     rules = Asked(
         capabilities=capabilities, policy=policy, redaction=redaction, audit=audit, approver=approver, session=session
     )
+    refuse_misused(name=name, runtime=runtime, opening=opening, rules=rules)
     async with AsyncExitStack() as stack:
         if isinstance(runtime, str):
             runtime = await stack.enter_async_context(_runtime_for(runtime, home, capabilities))

@@ -21,6 +21,7 @@ from limpet.guard.redact import Redaction, Redactor
 from limpet.workspace.audit import Call
 from limpet.workspace.files import WorkspaceFiles
 from limpet.workspace.follow import Delivery, OnOutput, follow, unless_aborted
+from limpet.workspace.misuse import not_a_program, refuse_no_rules, told
 from limpet.workspace.places import Places
 from limpet.workspace.result import RunResult
 from limpet.workspace.rules import Rules, sentence_of
@@ -130,6 +131,7 @@ class Workspace:
         """The same box behind further rules, which add up: a command must pass these and those of this workspace, and what either
         screens is screened. `roots` are the directories that count as the view's own, for its policy. OfferMissing where `policy`
         wants walls that the box was not made with."""
+        refuse_no_rules("guarded", policy=policy, redaction=redaction)
         refuse_unheld(policy, self.ref.runtime, frozenset(Offer), built=self.ref.walls)
         rules = self.rules.with_more(policy=policy, redaction=redaction, roots=roots, session=session)
         view = Workspace(self._sandbox, rules=rules, clock=self._clock)
@@ -158,7 +160,7 @@ class Workspace:
         asks, for the record. Raises CommandRefused (nothing ran; CommandDenied where the policy says so), OfferMissing,
         SandboxGone, SandboxClosed. Source: seed 01.
         """
-        command = Command(what=as_program(what), cwd=cwd, env=dict(env or {}), stdin=stdin, timeout=timeout)
+        command = told(Command(what=as_program(what), cwd=cwd, env=env or {}, stdin=stdin, timeout=timeout))
         delivery = Delivery({"stdout": on_stdout, "stderr": on_stderr}, keep_output=keep_output)
         if self._rules is None:
             return await self._run(command, delivery, abort)
@@ -181,12 +183,12 @@ class Workspace:
         command = Command(
             what=as_program(what),
             cwd=cwd,
-            env=dict(env or {}),
+            env=env or {},
             keeps_stdin_open=True,
             timeout=timeout,
             terminal=Terminal() if pty is True else pty or None,
         )
-        return await self.start(command, new_id(EXEC), call=_named(call, "spawn"))
+        return await self.start(told(command), new_id(EXEC), call=_named(call, "spawn"))
 
     async def start(self, command: Command, exec_id: str, *, call: Call | None = None) -> Process:
         """Start a command under an id of the caller's, or find it: an id that is known gives the same process.
@@ -292,10 +294,12 @@ def as_program(what: What) -> Script | Argv:
             return what
         case str():
             return Script(what)
-        case _ if len(what) > 0:
+        case Sequence() if len(what) > 0:
             return Argv(tuple(what))
-        case _:
+        case Sequence():
             raise BadCommand("There is nothing to run: the list is empty. Give a program, then its arguments.")
+        case _:
+            raise not_a_program(type(what).__name__)
 
 
 def _named(call: Call | None, action: str) -> Call:
