@@ -3,10 +3,12 @@ program one that only leaves a mark. Nothing of the host can be written, and wha
 
 import json
 import shutil
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import anyio
@@ -52,12 +54,15 @@ class Box:
         ]
 
 
+@cache
 def why_there_are_no_boxes() -> str:
     """A sentence where this machine lacks what a box needs, else nothing."""
     for program in ("bwrap", "/usr/bin/python3", "/bin/bash"):
         if shutil.which(program) is None:
             return f"{program} is not installed, and generated commands run in no other place"
-    return ""
+    words = ["bwrap", "--unshare-user", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+    tried = subprocess.run(words, capture_output=True, text=True, check=False, timeout=10)
+    return f"a box does not start here: {tried.stderr.strip()}" if tried.returncode else ""
 
 
 @asynccontextmanager
