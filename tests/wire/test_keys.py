@@ -12,6 +12,7 @@ import pytest
 from openai.types.responses import ContainerReferenceParam
 
 from tests.support.gateway import LIMPET, Gateway, running
+from tests.wire.test_skills import bundle, parts
 
 CONFIG = '[auth]\nmode = "keys"\n'
 SHELL: list[dict[str, str]] = [{"type": "shell"}]
@@ -147,7 +148,14 @@ def test_another_tenants_things_are_not_there(keyed: Keyed) -> None:
     container = response.container_id
     made = next(iter(ann.containers.files.list(container)))
     file = ann.files.create(file=("a.txt", b"secret"), purpose="user_data")
+    skill = ann.skills.create(files=parts(bundle("anns")))
     attempts: list[Callable[[], object]] = [
+        lambda: bob.skills.retrieve(skill.id),
+        lambda: bob.skills.retrieve("anns"),
+        lambda: bob.skills.delete(skill.id),
+        lambda: bob.skills.content.retrieve(skill.id),
+        lambda: bob.skills.versions.list(skill.id),
+        lambda: bob.skills.versions.create(skill.id, files=parts(bundle("anns"))),
         lambda: bob.responses.retrieve(response.id),
         lambda: bob.responses.delete(response.id),
         lambda: bob.responses.create(model="limpet/script", input="x", previous_response_id=response.id),
@@ -172,10 +180,14 @@ def test_another_tenants_things_are_not_there(keyed: Keyed) -> None:
             input="```sh\ncat made.txt\n```",
             tools=[{"type": "shell", "environment": reference}],
         )
-    assert [list(bob.containers.list()), list(bob.files.list())] == [[], []]
+    for environment in ({"skills": [{"type": "skill_reference", "skill_id": "anns"}]}, {"file_ids": [file.id]}):
+        with pytest.raises(openai.BadRequestError, match="There is no"):
+            bob.containers.create(name="b", extra_body=environment)
+    assert [list(bob.containers.list()), list(bob.files.list()), list(bob.skills.list())] == [[], [], []]
     listings: list[Callable[[], object]] = [
         lambda: bob.containers.list(after=container),
         lambda: bob.files.list(after=file.id),
+        lambda: bob.skills.list(after=skill.id),
     ]
     for listing in listings:
         with pytest.raises((openai.BadRequestError, openai.NotFoundError)):
