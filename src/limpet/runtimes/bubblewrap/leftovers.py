@@ -39,7 +39,11 @@ def traces(home: Path, groups: Groups | None) -> list[Traces]:
     """Of every box of this home of which anything is there. Blocking."""
     # Only names of ours: containers keep their own directories in boxes/ too, and those hold data.
     shorts = {path.name for path in _entries(home / "boxes") if _SHORT.fullmatch(path.name)}
-    shorts |= {path.stem for path in _entries(home / "run")}
+    shorts |= {
+        path.stem
+        for path in _entries(home / "run")
+        if _SHORT.fullmatch(path.stem) and path.suffix in (".sock", ".json")
+    }
     if groups is not None:
         prefix = Place(home, "").group
         shorts |= {name.removeprefix(prefix) for name in groups.all(prefix)}
