@@ -1,4 +1,4 @@
-"""Chapters on the shell's options, traps, ends, jobs and builtins. Data only."""
+"""Chapters on the shell's options, modes, prompts, history, traps, ends, jobs and builtins. Data only."""
 
 OPTIONS = [
     "set -e; false; echo never",
@@ -227,7 +227,25 @@ LONG = [
     "echo " + "'" * 2 * 7000 + "x",
     "x='" + "\n" * 3000 + "'; echo $LINENO ${#x}",
 ]
+MODES = [
+    "x='\\u@\\h:\\w\\$ \\s \\# \\!'; echo \"${x@P}\"; cd /usr/bin; PROMPT_DIRTRIM=1; x='\\w \\W'; echo \"${x@P}\"",
+    "PROMPT_COMMAND='echo prompted'; PS0='zero '; PS1='one '; echo x; echo \"$PS1$PS0\"",
+    "x='a b'; y=(1 'c d'); echo ${x@Q} ${x@U} ${x@u} ${x@L} ${x@E} ${y[@]@Q} ${y[@]@K} ${x@k}; declare_me=1; echo ${x@a} ${y@a}",
+    "history -s made up; history; fc -l; fc -s; echo $?; history -c; history -d 1; echo $?; HISTSIZE=3; history",
+    "set -o history; echo one; history | wc -l; fc -ln -1; set +o history; echo two; history | wc -l",
+    "bind 'set bell-style none'; echo $?; bind -x '\"\\C-t\": echo'; echo $?; set -o emacs; set -o vi; echo $?; bind -P > /dev/null",
+    "complete -W 'a b' cmd; complete -p; complete -r cmd; complete -p cmd; echo $?; compopt -o nospace; echo $?",
+    "set -r; /bin/ls; echo $?; PATH=/x; echo $?; echo a > f; echo $?; exec ls; echo $?; . ./f; set +r; echo $?",
+    "rbash -c 'cd /; echo $?; ls /nosuch/x; command -p ls > /dev/null; echo $?'; bash -r -c 'export PATH=x; echo on'; echo $?",
+    "shopt -s compat31; echo $?; shopt -s compat44; shopt -u compat44; BASH_COMPAT=4.2; echo $BASH_COMPAT; BASH_COMPAT=9.9; echo $?",
+    "pushd /usr; pushd /tmp; dirs -v; echo ~1 ~-1 ~+0; popd +1; dirs -c; dirs; popd; echo $?; pushd; echo $?; pushd +9; dirs +9; echo $?",
+    "set -o posix; export | head -1 > /dev/null; f() { return 3; }; f; echo $?; x=1 :; echo $x; for-x() { :; }; echo never",
+    "set -o posix; trap 'echo t' EXIT; unset nosuch; . nosuchfile; echo never",
+    "alias ll='echo aliased'; ll; shopt -s expand_aliases; alias ll='echo aliased '\nll; alias; unalias ll; ll; unalias nosuch; echo $?",
+]
+
 CHAPTERS = {
+    "modes": MODES,
     "options": OPTIONS,
     "traps": TRAPS,
     "ends": ENDS,
