@@ -1,33 +1,47 @@
 """Captures that go wrong or meet files in motion: nothing is lost, doubled or recorded as what it never was."""
 
 import os
+import posixpath
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from hashlib import sha256
 from pathlib import Path
 
 import anyio
 import pytest
 
+from limpet.containers.captures import TOGETHER
 from limpet.containers.container import ContainerSettings
 from limpet.containers.known import Known
 from limpet.containers.lease import Lease
 from limpet.containers.manager import ContainerManager
 from limpet.core.ports import Runtime
 from limpet.runtimes.memory import MemoryRuntime
-from limpet.store.database import Database
+from limpet.store.database import Database, DatabaseSettings
 from limpet.store.files import ContainerFileRecord
 from tests.containers.test_files import TENANT, captured, download, new, pieces_of
 from tests.containers.turned import TurnedClock
+from tests.store.disk import Disk, mount, unmount
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
+ALL_AT_ONCE = ContainerSettings(max_files_per_exec=1_000_000)
 
 
 @pytest.fixture
 async def lease(containers: ContainerManager) -> AsyncIterator[Lease]:
     async with containers.lease(TENANT, await new(containers)) as lease:
         yield lease
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Disk]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    if (reason := mount(place)) is not None:
+        pytest.skip(reason)
+    yield Disk(place)
+    unmount(place)
 
 
 def data_of(home: Path, lease: Lease) -> Path:
@@ -206,3 +220,26 @@ def _row(path: str) -> ContainerFileRecord:
         created_at=0,
         modified=now,
     )
+
+
+async def test_a_full_disk_in_the_middle_of_a_capture_is_told_and_what_it_left_is_taken_later(
+    runtime: Runtime, tmp_path: Path, clock: TurnedClock, small_disk: Disk
+) -> None:
+    async with (
+        Database(DatabaseSettings(), home=small_disk.path) as database,
+        ContainerManager(runtime, database, home=tmp_path, clock=clock, settings=ALL_AT_ONCE) as manager,
+        manager.lease(TENANT, await new(manager)) as lease,
+    ):
+        data = data_of(tmp_path, lease)
+        names = [f"{number:04}{'x' * 100}" for number in range(600)]
+        for name in names:
+            (data / name).write_text(name)
+        small_disk.fill(leaving=400_000)
+        full = await lease.capture("resp_1")
+        small_disk.empty()
+        after = await lease.capture("resp_1")
+
+        assert full.trouble is not None
+        assert (len(full.files) + full.left, len(full.files) % TOGETHER) == (600, 0)
+        assert sorted(posixpath.basename(row.path) for row in (*full.files, *after.files)) == names
+        assert (after.trouble, after.left) == (None, 0)

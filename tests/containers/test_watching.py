@@ -84,6 +84,7 @@ async def test_the_first_look_reads_everything_and_the_next_one_nothing(watching
     assert (second.files, second.directories) == ((), {})
 
 
+@pytest.mark.promise("hadrian-capture-costs-what-changed")
 async def test_only_the_directory_in_which_something_happened_is_read(watching: Watching, root: Path) -> None:
     for name in ("a", "b"):
         (root / name).mkdir()

@@ -31,6 +31,8 @@ EARLY: frozenset[str] = frozenset(
         "hadrian-containers-switch-does-what-it-says",
         "hadrian-deleted-file-stays-deleted",
         "hadrian-environment-union-is-checked",
+        "files-of-detached-processes-are-captured-later",
+        "hadrian-capture-costs-what-changed",
         "hadrian-file-ids-are-the-ones-shown",
         "hadrian-history-is-not-staged-again",
         "hadrian-model-is-told-the-staged-names",
