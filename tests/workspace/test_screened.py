@@ -170,3 +170,14 @@ async def test_a_command_that_is_found_again_is_screened(home: Path) -> None:
 
         assert found is not None
         assert await read(found) == b"[REDACTED:db]\n"
+
+
+async def test_who_finds_a_command_again_sees_as_little_of_its_own_variables(home: Path) -> None:
+    async with opened("local", home) as runtime, open_in(runtime, rules=Asked(redaction=Redaction())) as box:
+        process = await box.spawn("echo $API_TOKEN", env={"API_TOKEN": KNOWN})
+        assert await process.wait() == Exited(0)
+
+        found = await box.guarded(redaction=Redaction()).find(process.exec_id)
+
+        assert found is not None
+        assert await read(found) == b"[REDACTED:API_TOKEN]\n"

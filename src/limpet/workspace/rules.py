@@ -29,6 +29,7 @@ from limpet.workspace.surroundings import Surroundings
 
 DEFAULT = Redaction()
 MOST_COMPILED = 16
+MOST_STARTED = 1_024
 SHOWN = 2_000  # bytes of a command's input that whoever approves it is shown
 
 
@@ -63,7 +64,8 @@ class Rules:
     `screening` is of `redaction`, and screens output; None leaves output as it is. Records and refusals are screened in any case, then by
     `recording` (None: by the default rules). `redaction` always holds the secrets of the workspace's own variables.
     `roots` are the directories that count as the workspace's own. `compiled` are the newest redactors of commands with secrets of
-    their own; each keeps the redaction that its key names alive.
+    their own; each keeps the redaction that its key names alive. `own_secrets` are what the variables of processes hold that were
+    started by an id, for whoever finds them; of the newest.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Rules:
     recording: Redactor | None = None
     screening: Redactor | None = None
     compiled: dict[tuple[int, frozenset[tuple[str, Secret]]], tuple[Redaction, Redactor]] = field(default_factory=dict)
+    own_secrets: dict[str, Mapping[str, Secret]] = field(default_factory=dict)
 
     def with_more(
         self,
@@ -116,9 +119,16 @@ class Rules:
         closed = () if self.capabilities.files else (Confines(closed=True),)
         return (*closed, *(one.confines for one in self.ruled))
 
-    def screen_of(self, command: Command | None) -> Callable[[], Screen]:
-        """Makes the screens for a command's output: what its own variables hold that look like secrets is hidden too."""
-        own = secrets_in(command.env) if command else {}
+    def remember(self, exec_id: str, command: Command) -> None:
+        """Whoever finds that process shall not see what its variables hold either."""
+        if not (own := secrets_in(command.env)):
+            return
+        while len(self.own_secrets) >= MOST_STARTED:
+            del self.own_secrets[next(iter(self.own_secrets))]
+        self.own_secrets[exec_id] = own
+
+    def screen_of(self, own: Mapping[str, Secret]) -> Callable[[], Screen]:
+        """Makes the screens for a command's output: `own`, what its variables hold that look like secrets, is hidden too."""
         if not own:
             return self.redactor.screen
         # The same variables come with call after call, and compiling takes milliseconds.
@@ -208,7 +218,7 @@ class Rules:
             session=self.session,
             action=call.action,
             description=self.redactor.text(call.description),
-            call_id=call.call_id,
+            call_id=call.call_id and self.redactor.text(call.call_id),
             task_id=call.task_id,
             **told,
         )

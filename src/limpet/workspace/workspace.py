@@ -16,6 +16,7 @@ from limpet.core.command import Aborted, Argv, Command, Lost, Outcome, Script, T
 from limpet.core.errors import BadCommand, ConfigInvalid, SandboxClosed, SandboxGone
 from limpet.core.ids import new_id
 from limpet.core.ports import Offer, Process, Sandbox, SandboxRef
+from limpet.guard.environment import secrets_in
 from limpet.guard.policy import Policy
 from limpet.guard.redact import Redaction, Redactor
 from limpet.workspace.audit import Call
@@ -206,13 +207,17 @@ class Workspace:
         except BaseException as error:
             await rules.record(call, command, verdict=verdict, error=sentence_of(error))
             raise
+        rules.remember(exec_id, command)
         await rules.record(call, command, verdict=verdict)
         return self._screened(process, command)
 
     async def find(self, exec_id: str) -> Process | None:
         """The process of that id, running or ended and not yet forgotten."""
         process = await self._sandbox.find(exec_id)
-        return None if process is None else self._screened(process, None)
+        rules = self._rules
+        if process is None or rules is None or rules.screening is None:
+            return process
+        return ScreenedProcess(process, rules.screen_of(rules.own_secrets.get(exec_id, {})))
 
     async def judge(self, command: Command, *, call: Call | None = None) -> None:
         """Ask the rules whether a command may run, and run nothing. Raises CommandDenied as `run` would, and asks for approval where it
@@ -230,10 +235,10 @@ class Workspace:
         )
         await self.rules.record(call, **{"command": "", **facts})
 
-    def _screened(self, process: Process, command: Command | None) -> Process:
+    def _screened(self, process: Process, command: Command) -> Process:
         if self._rules is None or self._rules.screening is None:
             return process
-        return ScreenedProcess(process, self._rules.screen_of(command))
+        return ScreenedProcess(process, self._rules.screen_of(secrets_in(command.env)))
 
     async def _run_by_rules(
         self, rules: Rules, command: Command, delivery: Delivery, abort: anyio.Event | None, call: Call
