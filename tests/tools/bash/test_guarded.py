@@ -247,3 +247,11 @@ async def test_a_ceiling_of_the_workspace_holds_and_is_said() -> None:
 
     assert answer["timed_out"]
     assert answer["notes"] == ["timeout 30 is more than this workspace allows; 1 seconds were used."]
+
+
+async def test_where_perl_may_not_run_nothing_is_said_of_it() -> None:
+    policy = Policy(allowed_commands=frozenset({"mkdir", "cd", "echo"}))
+    async with LocalRuntime() as runtime, open_in(runtime, rules=Asked(policy=policy)) as box:
+        answer = await BashTool(box).call({"command": "mkdir sub && cd sub && echo out; echo err >&2"})
+
+    assert (answer["stdout"], answer["stderr"], answer["next_cwd"]) == ("out\n", "err\n", f"{box.directory}/sub")

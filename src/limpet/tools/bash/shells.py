@@ -16,11 +16,16 @@ BASH = "/bin/bash"
 # The shell's directory is asked of the kernel: a process that shares it (clone(2), CLONE_FS) starts the shell, waits, and looks
 # where it stands then. That holds through exit, exec, traps, set -e, syntax errors and kill -9. PERL's syscall() makes such a
 # process in a millisecond; where there is no perl (an image, a box with few programs), bash's EXIT trap says it, and a command
-# with an EXIT trap or an exec of its own says nothing.
+# with an EXIT trap or an exec of its own says nothing. A perl that may not be executed is found all the same: bash's words on that
+# are no words of the command, so standard error waits in another descriptor until perl runs.
 _ASKING = r"""
 shopt -s execfail
 case $HOSTTYPE in x86_64) n=56;; aarch64|riscv64) n=220;; *) n=;; esac
-[[ $n ]] && hash perl 2>/dev/null && PERL_BADLANG=0 exec perl -e "$3" -- "$0" "$1" "$2" "$n"
+if [[ $n ]] && hash perl 2>/dev/null; then
+exec 250>&2 2>/dev/null
+PERL_BADLANG=0 exec perl -e "$3" -- "$0" "$1" "$2" "$n"
+exec 2>&250 250>&-
+fi
 [[ $1 == */bash ]] || exec "$1" -c "$2"
 exec 250>&2
 export LIMPET_MARK="$0 " BASH_ENV=/dev/fd/251
@@ -33,7 +38,7 @@ END
 # bash gives its own process to the last program of a script (`make -C sub` would move it), but not while it has a trap: so it gets
 # one for a signal that nobody sends, where the script does not speak of traps.
 _PERL = r"""
-my($m,$h,$s,$n)=@ARGV;delete $ENV{PERL_BADLANG};
+my($m,$h,$s,$n)=@ARGV;delete $ENV{PERL_BADLANG};open my $e,">&=250";open STDERR,">&",$e;close $e;
 if($h=~m{/bash$}&&$s!~/trap/&&($^F=99)&&pipe(my $r,my $w)){
   my $f=fileno $r;syswrite $w,"trap : RTMAX;unset BASH_ENV;exec $f<&-\n";close $w;$ENV{BASH_ENV}="/dev/fd/$f"}
 my $p=syscall($n+0,529,0,0,0,0);
