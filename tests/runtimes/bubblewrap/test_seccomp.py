@@ -27,6 +27,12 @@ print("open_tree_attr", call(467, 0, 0, 0, 0, 0))
 print("last known", call(469, -1, 0, 0, 0, 0) != "ENOSYS" or "not of this kernel")
 print("next", call(470, 0, 0, 0, 0, 0), "far", call(100000, 0))
 """
+# Also where the kernel would load a module for them at a command's wish; the upper half of an argument counts for nothing.
+_RARE = """
+for kind, protocol in ((1, 132), (6, 33), (2, 115)):
+    print(*(call(41, family, kind, protocol + high) for family in (2, 10) for high in (0, 1 << 32)))
+print("descriptors of memory", call(154, 0, 0, 0), "tcp", call(41, 2, 1, 6), "udp", call(41, 10, 2, 17))
+"""
 # A debugger's own child asks to be traced, stops, is looked at, and goes on.
 _CHILD = """
 child = os.fork()
@@ -64,6 +70,13 @@ async def test_a_command_attaches_to_no_other_and_reads_none(runtime: Bubblewrap
 
 async def test_calls_that_are_younger_than_the_filter_are_not_there(runtime: BubblewrapRuntime) -> None:
     assert (await _python(runtime, _YOUNG)).splitlines()[::2] == ["open_tree_attr EPERM", "next ENOSYS far ENOSYS"]
+
+
+async def test_rare_transports_and_segments_of_old_programs_are_not_there(runtime: BubblewrapRuntime) -> None:
+    rare = " ".join(4 * ["EPROTONOSUPPORT"])
+    assert (await _python(runtime, _RARE)).splitlines() == [rare] * 3 + [
+        "descriptors of memory EPERM tcp done udp done"
+    ]
 
 
 async def test_a_debugger_still_has_its_own_child(runtime: BubblewrapRuntime) -> None:

@@ -5,6 +5,7 @@ end the process, since the list would not be the same there.
 """
 
 import errno
+import itertools
 import socket
 from functools import cache
 
@@ -27,8 +28,8 @@ _REFUSED = (
     "open_by_handle_at name_to_handle_at",
     # Into other processes: their memory, their descriptors, where these lie in the kernel. What a debugger needs of its own child stays.
     "process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp",
-    # Nodes' memory; the old library loader.
-    "move_pages migrate_pages lookup_dcookie uselib",
+    # Nodes' memory; the old library loader; segments of 16-bit programs.
+    "move_pages migrate_pages lookup_dcookie uselib modify_ldt",
 )
 # Attaching to a process that is not one's child and did not ask for it.
 _ATTACH, _SEIZE = 16, 0x4206
@@ -47,6 +48,8 @@ _OF_A_USER = {"setpriority": 2, "ioprio_set": 3}
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: ns, cgroup, uts, ipc, user, pid, net
 _FAMILIES = frozenset({socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK})
 _LAST_FAMILY = 64
+# Transports of the internet families that few programs use, whose modules the kernel would load for a command: DCCP, L2TP, SCTP.
+_RARE_PROTOCOLS = (33, 115, 132)
 _TYPE_INTO_TERMINAL = 0x5412
 _PASTE_INTO_TERMINAL = 0x541C
 
@@ -77,6 +80,10 @@ def program(*, denies_memory_files: bool = False) -> bytes:
         if family not in _FAMILIES:
             rules.add_rule(pyseccomp.ERRNO(errno.EAFNOSUPPORT), "socket", pyseccomp.Arg(0, pyseccomp.EQ, family))
     rules.add_rule(pyseccomp.ERRNO(errno.EAFNOSUPPORT), "socket", pyseccomp.Arg(0, pyseccomp.GE, _LAST_FAMILY))
+    for family, protocol in itertools.product((socket.AF_INET, socket.AF_INET6), _RARE_PROTOCOLS):
+        named = pyseccomp.Arg(0, pyseccomp.EQ, family)
+        asked = pyseccomp.Arg(2, pyseccomp.MASKED_EQ, 0xFFFFFFFF, protocol)
+        rules.add_rule(pyseccomp.ERRNO(errno.EPROTONOSUPPORT), "socket", named, asked)
     return compiled(rules)
 
 
