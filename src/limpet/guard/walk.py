@@ -152,11 +152,7 @@ class Walk:
                 self._computes(stmt.cmd, [stmt.cmd.x], state)
                 return state, state
             case LetClause():
-                if not _PLAIN_LET.fullmatch(self.text(stmt.cmd)):
-                    self.unsure(
-                        stmt.cmd, "bash ends its words at |, &, <, > and brackets, and expands *", "write ((…))"
-                    )
-                self._computes(stmt.cmd, stmt.cmd.exprs, state)
+                self._let(stmt.cmd, state)
                 return state, state
             case TimeClause():
                 return self._stmt(stmt.cmd.stmt, state) if stmt.cmd.stmt else (state, state)
@@ -165,6 +161,11 @@ class Walk:
                 if stmt.cmd.stmt:
                     self._stmt(stmt.cmd.stmt, state.copy())
                 return state, state
+
+    def _let(self, cmd: LetClause, state: State) -> None:
+        if not _PLAIN_LET.fullmatch(self.text(cmd)):
+            self.unsure(cmd, "bash ends its words at |, &, <, > and brackets, and expands *", "write ((…))")
+        self._computes(cmd, cmd.exprs, state)
 
     def _binary(self, cmd: BinaryCmd, state: State) -> Out:
         if cmd.op in ("|", "|&"):
