@@ -43,7 +43,10 @@ def test_the_table_lists_every_offer_in_order() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("column, name", [(1, "memory"), (2, "local"), (3, "bubblewrap")])
 async def test_the_table_says_what_each_runtime_offers(tmp_path: Path, column: int, name: str) -> None:
-    said = {kind: {row[0] for row in OFFERS if row[column] == kind} for kind in ("yes", "no", "with cgroups", "with Landlock")}
+    said = {
+        kind: {row[0] for row in OFFERS if row[column] == kind}
+        for kind in ("yes", "no", "with cgroups", "with Landlock")
+    }
     assert sum(map(len, said.values())) == len(Offer)
 
     async with wiring.load_runtime(name, home=tmp_path) as runtime:

@@ -4,9 +4,7 @@ import asyncio
 import sys
 
 # The public way to one needs a whole task.
-from inspect_ai.util._sandbox.local import (  # type: ignore[import-not-found]  # installed beside, never here
-    LocalSandboxEnvironment,
-)
+from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
 
 
 async def main() -> None:

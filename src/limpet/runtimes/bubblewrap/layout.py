@@ -97,12 +97,7 @@ def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | 
     carried: list[tuple[Path, Path]] = []
     for option, shown in (("--bind", files), ("--ro-bind", spec.read_only)):
         for inside, directory in shown.items():
-            source = directory
-            if _closed_above(directory, user_id) is not None:
-                source = place.directory / f"carried-{len(carried)}"
-                source.mkdir()
-                carried.append((directory, source))
-            mounts += [option, str(source), inside]
+            mounts += [option, str(_reachable(directory, place, user_id, carried)), inside]
     walls = build(
         spec.walls,
         (*mounts, "--remount-ro", "/"),
@@ -112,6 +107,16 @@ def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | 
         carried={target: source for source, target in carried},
     )
     return Layout(files=files, mounts=walls.mounts, python=python, carried=tuple(carried), walls=walls)
+
+
+def _reachable(directory: Path, place: Place, user_id: int | None, carried: list[tuple[Path, Path]]) -> Path:
+    """Where the box's user can reach that directory: there, or where it is `carried` to."""
+    if _closed_above(directory, user_id) is None:
+        return directory
+    source = place.directory / f"carried-{len(carried)}"
+    source.mkdir()
+    carried.append((directory, source))
+    return source
 
 
 def _write_settings(settings: Path, image: Path | None) -> None:
