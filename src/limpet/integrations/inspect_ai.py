@@ -13,22 +13,25 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, overload
 
-from inspect_ai.util import (
-    ExecResult,
-    OutputLimitExceededError,
-    SandboxEnvironment,
-    SandboxEnvironmentConfigType,
-    SandboxEnvironmentLimits,
-    SandboxUnavailableError,
-    SandboxUserUnsupportedError,
-)
 from pydantic import BaseModel, ConfigDict
 
 from limpet.core.command import Lost, TimedOut
 from limpet.core.errors import CommandDenied, CommandRefused, SandboxError, WorkingDirectoryMissing
 from limpet.core.ports import Limits
+from limpet.integrations import extra
 from limpet.workspace.result import RunResult
 from limpet.workspace.workspace import Workspace
+
+with extra("inspect", "inspect_ai"):
+    from inspect_ai.util import (
+        ExecResult,
+        OutputLimitExceededError,
+        SandboxEnvironment,
+        SandboxEnvironmentConfigType,
+        SandboxEnvironmentLimits,
+        SandboxUnavailableError,
+        SandboxUserUnsupportedError,
+    )
 
 _PIECE = 32 << 20  # bytes of a file that one command takes over
 # What the programs that read and write files say last, and what it means to Python. A read-only place is a matter of permission.

@@ -3,9 +3,11 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from langchain_core.tools import StructuredTool
-
+from limpet.integrations import extra
 from limpet.tools.tool import JsonObject, Tool
+
+with extra("langchain", "langchain_core"):
+    from langchain_core.tools import StructuredTool
 
 
 def langchain_tools(tools: Sequence[Tool]) -> list[StructuredTool]:

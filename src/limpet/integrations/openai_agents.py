@@ -3,19 +3,21 @@
 import json
 from collections.abc import Awaitable, Callable, Sequence
 
-from agents import FunctionTool, ShellCallOutcome, ShellCommandOutput, ShellCommandRequest, ShellResult
-from agents import Tool as AgentsTool
-from agents.tool_context import ToolContext
-
 from limpet.core.command import Aborted, Exited, Lost, Outcome, TimedOut
 from limpet.core.errors import CommandRefused, LimpetError
 from limpet.core.ids import new_id
 from limpet.guard.output import trim_pair
+from limpet.integrations import extra
 from limpet.tools.output import show_whole
 from limpet.tools.tool import Tool, failure
 from limpet.tools.view import screened
 from limpet.workspace.audit import Call
 from limpet.workspace.workspace import Workspace
+
+with extra("agents", "agents"):
+    from agents import FunctionTool, ShellCallOutcome, ShellCommandOutput, ShellCommandRequest, ShellResult
+    from agents import Tool as AgentsTool
+    from agents.tool_context import ToolContext
 
 MOST_OUTPUT = 64 << 10  # bytes a stream of a command, where the call names no length
 _MARKERS = 96  # characters of the two lines that say how much was left out: the SDK counts them too

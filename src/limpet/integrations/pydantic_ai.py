@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from pydantic_ai import FunctionToolset, RunContext
-from pydantic_ai import Tool as PydanticTool
-
+from limpet.integrations import extra
 from limpet.tools.tool import JsonObject, Tool
+
+with extra("pydantic-ai", "pydantic_ai"):
+    from pydantic_ai import FunctionToolset, RunContext
+    from pydantic_ai import Tool as PydanticTool
 
 
 def limpet_toolset(tools: Sequence[Tool]) -> FunctionToolset[Any]:
