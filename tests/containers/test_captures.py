@@ -15,6 +15,8 @@ from limpet.containers.container import ContainerSettings
 from limpet.containers.known import Known
 from limpet.containers.lease import Lease
 from limpet.containers.manager import ContainerManager
+from limpet.containers.supplies import Incoming
+from limpet.core.errors import RequestInvalid
 from limpet.core.ports import Runtime
 from limpet.runtimes.memory import MemoryRuntime
 from limpet.store.database import Database, DatabaseSettings
@@ -192,6 +194,20 @@ async def test_an_upload_beyond_the_limit_of_captures_stays_the_users_and_is_not
     assert await captured(lease, "wc -c big; echo > other") == ["other"]
     row = (await listed(containers, lease))["big"]
     assert (row.source, row.bytes, row.sha256, row.too_large) == ("user", size, sha256(bytes(size)).hexdigest(), False)
+
+
+async def test_files_that_come_together_are_brought_in_all_or_not_at_all(
+    containers: ContainerManager, lease: Lease
+) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"half"
+        raise RequestInvalid("broke off")
+
+    incoming = [Incoming(name="whole", open=lambda: pieces_of(b"x")), Incoming(name="half", open=broken)]
+    with pytest.raises(RequestInvalid):
+        await containers.files.bring(lease.record, incoming)
+    assert (await lease.workspace.run("ls -A")).stdout == b""
+    assert await listed(containers, lease) == {}
 
 
 def test_what_is_known_is_found_by_directory() -> None:

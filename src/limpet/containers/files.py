@@ -159,8 +159,8 @@ class Shelf:
             return await self._write(record, files, safe_name(name), data, most=most)
 
     async def bring(self, record: ContainerRecord, incoming: Sequence[Incoming]) -> Sequence[ContainerFileRecord]:
-        """Write files to /mnt/data under names of their own: none of them replaces another, or a file that is there. Their size is
-        bounded by whoever took them in. Gives their rows, in order."""
+        """Write files to /mnt/data under names of their own: none of them replaces another, or a file that is there. All or none.
+        Their size is bounded by whoever took them in. Gives their rows, in order."""
         if not incoming:
             return []
         box = self._boxes.of(record.id)
@@ -171,9 +171,24 @@ class Shelf:
             files = self._boxes.files(record)
             there = {posixpath.basename(stat.path) for stat in await files.list(DATA)}
             names = final_names([file.name for file in incoming], there)
-            for file, name in zip(incoming, names, strict=True):
-                rows.append(await self._write(record, files, name, file.open(), most=None))
+            try:
+                for file, name in zip(incoming, names, strict=True):
+                    rows.append(await self._write(record, files, name, file.open(), most=None))
+            except BaseException:
+                with anyio.move_on_after(LAST_SECONDS, shield=True):
+                    await self._take_back(record, files, rows)
+                raise
         return rows
+
+    async def _take_back(self, record: ContainerRecord, files: Files, rows: Sequence[ContainerFileRecord]) -> None:
+        """Call with its shelf held."""
+        known = await self._captures.known(record.id)
+        for row in rows:
+            with suppress(FileError, StoreError):  # what stays is listed, and its owner can delete it
+                await files.delete(row.path)
+                await self._rows.delete(record.id, row.id)
+                known.pop(row.path, None)
+        self._copies.nudge()
 
     async def _write(
         self,
