@@ -96,15 +96,17 @@ def fence_of(spec: SandboxSpec, *, place: Place, shell: str, host: Mapping[str, 
 
 def _confined(own: list[str], search: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     system = [*_SYSTEM, *search, *(home for place in search if (home := _environment_of(place)) is not None)]
-    rules = [("/", _LIST | _REFER), *((path, _ALL) for path in (*own, *_OWN))]
+    rules = [("/", _REFER), *((path, _ALL) for path in (*own, *_OWN))]
     rules += [(path, _EXECUTE | _READ | _LIST) for path in system]
     return (*rules, *((path, _WRITE | _READ | _DEVICES | _TRUNCATE) for path in _HARMLESS))
 
 
 def _environment_of(directory: str) -> str | None:
     """Where the programs of a directory have the rest of themselves: an environment of Python or conda, a version of node, what
-    switches between versions (pyenv, rbenv, asdf)."""
+    switches between versions (pyenv, rbenv, asdf). Never a root or a home as a whole."""
     above = os.path.dirname(directory.rstrip("/"))
+    if above in ("", "/", os.path.expanduser("~")):
+        return None
     marks = ("pyvenv.cfg", "conda-meta", "lib/node_modules", "shims")
     return above if any(os.path.exists(os.path.join(above, mark)) for mark in marks) else None
 
