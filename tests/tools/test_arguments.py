@@ -155,3 +155,10 @@ def test_arguments_that_are_no_object_are_refused(value: Any) -> None:
 
 def test_arguments_written_as_json_text_are_read() -> None:
     assert read('{"command": "ls"}', tool="tool", names=NAMES, example=EXAMPLE).text("command") == "ls"
+
+
+def test_null_where_something_is_needed_is_named_once() -> None:
+    with pytest.raises(BadArguments) as wrong:
+        given(env={"A": None}).text_map("env")
+
+    assert 'env["A"] must be a text, not the value null.' in sentence(wrong)

@@ -190,7 +190,7 @@ def _range(least: float | None, most: float | None) -> str:
 def _kind(value: Any) -> str:
     match value:
         case None:
-            return "null"
+            return "the value"
         case bool():
             return "the truth value"
         case str():
@@ -207,8 +207,6 @@ def _kind(value: Any) -> str:
 
 def _shown(value: Any) -> str:
     """A value as an error may repeat it: as JSON in ASCII, and short."""
-    if value is None:
-        return ""
     try:
         text = json.dumps(value, default=repr)
     except (ValueError, TypeError, RecursionError):  # a number of thousands of digits, an object within itself

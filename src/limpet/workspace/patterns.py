@@ -21,7 +21,7 @@ def compile_pattern(
     try:
         compiled = re2.compile(pattern.encode(), options)
     except (re2.error, UnicodeEncodeError) as error:
-        reason = error.args[0] if error.args and isinstance(error.args[0], str) else error
+        reason = error.args[0] if error.args and isinstance(error.args[0], (str, bytes)) else error
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         hint = "Patterns are RE2's: no look-around and no back-references; write \\( for a parenthesis that is meant."
         raise PatternInvalid(root, pattern if shown is None else shown, f"{text.rstrip('.')}. {hint}") from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio import to_thread
 
-from limpet.core.errors import FileError, FileTooLarge
+from limpet.core.errors import FileError, FileTooLarge, PathOutside
 from limpet.core.ports import Files, FileStat
 from limpet.workspace.patterns import compile_glob, compile_pattern, literal_head
 
@@ -115,7 +115,9 @@ async def glob(files: Files, pattern: str, *, root: str, bounds: Bounds, sees: S
     with anyio.move_on_after(bounds.seconds) as time:
         try:
             whole = await walk.below(base, found, depth=depth)
-        except FileError:
+        except FileError as error:
+            if isinstance(error, PathOutside) and not f"{base}/".startswith(f"{root.rstrip('/')}/"):
+                raise  # the pattern itself leads out; of a link that does nothing is said
             return Globbed(paths=())  # where nothing is, nothing matches
     paths.sort(key=lambda entry: entry.path)
     note = _note(late=time.cancelled_caught, many=len(paths) > bounds.results, whole=whole, bounds=bounds)

@@ -13,6 +13,7 @@ from limpet.guard.policy import Policy
 from limpet.guard.redact import Redaction
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.tools.bash import BashTool
+from limpet.tools.events import ToolEvent
 from limpet.workspace.approvals import ApprovalRequest
 from limpet.workspace.audit import AuditRecord
 from limpet.workspace.opening import Asked, open_in
@@ -255,3 +256,15 @@ async def test_where_perl_may_not_run_nothing_is_said_of_it() -> None:
         answer = await BashTool(box).call({"command": "mkdir sub && cd sub && echo out; echo err >&2"})
 
     assert (answer["stdout"], answer["stderr"], answer["next_cwd"]) == ("out\n", "err\n", f"{box.directory}/sub")
+
+
+async def test_a_configured_tool_tells_while_a_command_prints() -> None:
+    texts: list[str] = []
+
+    async def hear(event: ToolEvent) -> None:
+        texts.append(event.data["text"])
+
+    async with LocalRuntime() as runtime, open_in(runtime) as box:
+        await BashTool.configured(box, SEED, on_event=hear).call({"command": "echo told"})
+
+    assert "".join(texts) == "told\n"

@@ -305,3 +305,14 @@ async def test_a_model_is_told_of_nine_tools_each_with_a_closed_schema(memory_bo
         assert tool.description
         assert tool.parameters["additionalProperties"] is False
         assert set(tool.parameters["required"]) <= set(tool.parameters["properties"])
+
+
+@pytest.mark.parametrize("pattern", ["/etc/*.conf", "../../etc/*"])
+async def test_a_glob_that_leads_outside_is_told_and_not_empty(box: Workspace, pattern: str) -> None:
+    error = (await do(box, "glob", pattern=pattern))["error"]
+
+    assert (error["code"], "/etc is outside" in error["message"]) == ("file_error", True)
+
+
+async def test_what_re2_says_of_a_pattern_is_said_in_words(box: Workspace) -> None:
+    assert "cannot be used: missing ): (. Patterns" in (await do(box, "grep", pattern="("))["error"]["message"]

@@ -66,12 +66,18 @@ class BashTool:
 
     @classmethod
     def configured(
-        cls, workspace: Workspace, block: Mapping[str, Any], *, session: str = "", notify: Notify | None = None
+        cls,
+        workspace: Workspace,
+        block: Mapping[str, Any],
+        *,
+        session: str = "",
+        notify: Notify | None = None,
+        on_event: OnEvent | None = None,
     ) -> Self:
         """The tool under seed 02's configuration block. Raises ConfigInvalid."""
         read = shell_config_from(block, workdir=workspace.directory)
         guarded = workspace.guarded(policy=read.policy, redaction=read.redaction)
-        return cls(guarded, session=session, config=read.bash, notify=notify)
+        return cls(guarded, session=session, config=read.bash, notify=notify, on_event=on_event)
 
     @property
     def name(self) -> str:
