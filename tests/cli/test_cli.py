@@ -66,4 +66,6 @@ def test_every_error_becomes_one_sentence() -> None:
     assert explained(BootFailed("no room.")) == (1, "The sandbox did not start: no room.")
     assert explained(ExceptionGroup("group", [ExceptionGroup("inner", [BootFailed("x.")])]))[0] == 1
     assert explained(FileNotFoundError(2, "No such file or directory", "/x")) == (1, "No such file or directory: /x")
+    missing = ModuleNotFoundError("No module named 'structlog'", name="structlog")
+    assert explained(missing) == (2, "This needs structlog, which is not installed. Install limpet[all].")
     assert explained(RuntimeError("odd"))[1].startswith("This is a fault of limpet: RuntimeError: odd.")

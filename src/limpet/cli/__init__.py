@@ -54,6 +54,8 @@ def explained(error: BaseException) -> tuple[int, str]:
             return FAILED, error.message
         case OSError():
             return FAILED, f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+        case ModuleNotFoundError() if (error.name or "limpet").partition(".")[0] != "limpet":
+            return MISUSED, f"This needs {error.name}, which is not installed. Install limpet[all]."
         case _:
             detail = f"{type(error).__name__}: {error}".rstrip(": ")
             return FAILED, f"This is a fault of limpet: {detail}. LIMPET_DEBUG=1 shows where."
