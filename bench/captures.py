@@ -1,5 +1,6 @@
 """What a capture costs that finds three changed files in a large tree, beside a look through the whole tree."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -41,6 +42,9 @@ async def rows(scale: Scale) -> list[Line]:
 
             async def list_all() -> None:
                 await whole.list(recursive=True)
+
+            async def collect() -> None:
+                gc.collect()  # what the list leaves behind is its own cost
 
             whole = HostFiles({"/mnt/data": data})
             changed, idle, floor = await by_turns(change_and_capture, nothing_and_capture, list_all, n=scale.of(30))
