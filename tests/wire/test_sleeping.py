@@ -94,3 +94,15 @@ def test_a_quota_is_refused_with_its_numbers(tmp_path: Path, config: str, wanted
             assert list(client.files.list()) == []
             client.containers.delete(container)
             client.files.create(file=("big", b"x" * 400), purpose="user_data")
+
+
+def test_files_beyond_a_containers_quota_are_told_and_recorded_when_there_is_room(tmp_path: Path) -> None:
+    with running(tmp_path, config="[features.quotas]\nmax_files_per_container = 2\n") as gateway:
+        client = gateway.client()
+        response = run(client, "touch a b c d")
+        assert "the quota of 2 files in this container is reached, so 2 new ones are not" in told(response)
+        container = container_of(response)
+        names = [file.path for file in client.containers.files.list(container, order="asc")]
+        assert names == ["/mnt/data/a", "/mnt/data/b"]
+        assert told(run(client, "rm a b d; echo new > c", container=container)) == ""
+        assert [file.path for file in client.containers.files.list(container)] == ["/mnt/data/c"]

@@ -78,6 +78,7 @@ class Captures:
         clock: Clock,
         meter: Meter,
         watching: Watching,
+        most_files: int | None = None,
     ) -> None:
         self._rows = rows
         self._boxes = boxes
@@ -86,6 +87,7 @@ class Captures:
         self._clock = clock
         self._meter = meter
         self._watching = watching
+        self._most_files = most_files
 
     async def capture(self, record: ContainerRecord, *, response_id: str | None) -> Captured:
         """Call with its box's shelf held. Raises StoreError where not even what is known can be read, FileError where the files cannot."""
@@ -204,7 +206,8 @@ class Captures:
             raise FileError(DATA, f"{DATA} could not be looked through: {error.strerror}.") from error
 
     async def _take(self, taking: "_Taking", look: Look) -> Captured:
-        changes = compare(taking.known, look, most=self._settings.max_files_per_exec)
+        most = self._settings.max_files_per_exec
+        changes = compare(taking.known, look, most=most, most_known=self._most_files)
         box = self._boxes.of(taking.record.id)
         try:
             await self._drop(taking.record.id, taking.known, changes.gone)
@@ -217,8 +220,10 @@ class Captures:
             left = len(changes.left) + len(changes.touched) - taking.done
             return Captured(files=tuple(taking.rows), left=left, trouble=error.message)
         if box.tree is not None:
-            box.tree.again({posixpath.dirname(stat.path) for stat in changes.left} | taking.unread)
-        return Captured(files=tuple(taking.rows), left=len(changes.left))
+            waiting = (*changes.left, *changes.refused)
+            box.tree.again({posixpath.dirname(stat.path) for stat in waiting} | taking.unread)
+        trouble = _no_room(len(changes.refused), self._most_files) if changes.refused else None
+        return Captured(files=tuple(taking.rows), left=len(changes.left), trouble=trouble)
 
     async def _take_each(self, taking: "_Taking", stats: Sequence[FileStat]) -> None:
         """One after the other: a row is stored while its copy is at hand."""
@@ -272,3 +277,7 @@ async def listing(files: Files) -> list[FileStat]:
 def _facts(file: FileStat | ContainerFileRecord) -> tuple[int, int, int]:
     size = file.size if isinstance(file, FileStat) else file.bytes
     return size, file.modified, file.identity
+
+
+def _no_room(count: int, most: int | None) -> str:
+    return f"the quota of {most} files in this container is reached, so {count} new ones are not; delete some."

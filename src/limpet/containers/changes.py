@@ -26,15 +26,17 @@ class Look:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """What a look shows against what was known, by path: regular files that may have a new content, those of them that are left to
-    the next capture, and paths without a file."""
+    the next capture, paths without a file, and new files for which there is no room."""
 
     touched: tuple[FileStat, ...]
     left: tuple[FileStat, ...]
     gone: tuple[str, ...]
+    refused: tuple[FileStat, ...] = ()
 
 
-def compare(known: Known, look: Look, *, most: int) -> Changes:
-    """The differences. At most `most` touched files; those come last that only may have changed within the moment of their record."""
+def compare(known: Known, look: Look, *, most: int, most_known: int | None = None) -> Changes:
+    """The differences. At most `most` touched files, and `most_known` that are recorded in all; those come last that only may have
+    changed within the moment of their record."""
     files = {stat.path: stat for stat in look.files}
     changed: list[FileStat] = []
     doubtful: list[FileStat] = []
@@ -42,10 +44,17 @@ def compare(known: Known, look: Look, *, most: int) -> Changes:
         record = known.get(path)
         if not is_known(record, files[path]):
             (doubtful if is_doubtful(record, files[path]) else changed).append(files[path])
+    gone = tuple(sorted(_expected(known, look) - files.keys()))
+    refused: list[FileStat] = []
+    if most_known is not None:
+        fresh = [stat for stat in changed if stat.path not in known]
+        refused = fresh[max(0, most_known - (len(known) - len(gone))) :]
+        changed = [stat for stat in changed if stat not in refused]
     return Changes(
         touched=tuple([*changed[:most], *doubtful][:most]),
         left=tuple(changed[most:]),
-        gone=tuple(sorted(_expected(known, look) - files.keys())),
+        gone=gone,
+        refused=tuple(refused),
     )
 
 

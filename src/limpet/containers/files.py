@@ -61,7 +61,14 @@ class Shelf:
         self._settings = settings
         self._watching = Watching()
         self._captures = Captures(
-            rows, boxes, copies=copies, settings=settings, clock=clock, meter=meter, watching=self._watching
+            rows,
+            boxes,
+            copies=copies,
+            settings=settings,
+            clock=clock,
+            meter=meter,
+            watching=self._watching,
+            most_files=quotas.most_files,
         )
         self._stack = AsyncExitStack()
 

@@ -37,6 +37,11 @@ class Quotas:
         if most is not None and count >= most:
             raise QuotaExceeded("files in this container", used=count, limit=most)
 
+    @property
+    def most_files(self) -> int | None:
+        """How many files of a container may be recorded."""
+        return self._settings.max_files_per_container
+
     async def bounded(self, tenant: str, data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Bytes on their way in, broken off as soon as the tenant would have too many."""
         most = self._settings.max_bytes
