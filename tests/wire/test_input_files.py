@@ -132,6 +132,7 @@ def test_the_model_is_told_the_final_names_and_nothing_else_of_the_files(fetchin
 
 
 @pytest.mark.promise("hadrian-history-is-not-staged-again", "hadrian-file-ids-are-the-ones-shown")
+@pytest.mark.promise("hadrian-inline-files-survive-a-chain")
 def test_a_later_turn_mounts_nothing_again(fetching: Gateway) -> None:
     client = fetching.client()
     file_id = upload(client, b"old")
@@ -141,6 +142,8 @@ def test_a_later_turn_mounts_nothing_again(fetching: Gateway) -> None:
     second = given(client, command="ls; cat data.csv", previous_response_id=first.id)
 
     assert printed(second) == "data.csv\nnew"
+    third = given(client, {"file_data": "data:text/plain;base64,aGk="}, command="ls")
+    assert printed(given(client, command="cat upload.txt", previous_response_id=third.id)) == "hi"
 
 
 def test_a_live_container_takes_files_without_replacing_any(client: openai.OpenAI) -> None:

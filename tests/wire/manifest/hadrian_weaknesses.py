@@ -44,10 +44,16 @@ HADRIAN_WEAKNESSES = (
         says="A chained turn does not write earlier `input_file` parts again over what the model made of them.",
     ),
     Promise(
-        id="hadrian-inline-files-survive-chain-and-background",
+        id="hadrian-inline-files-survive-a-chain",
         owed_by="C",
         faults=("24.3",),
-        says="A request with `file_data` can be chained on and can run in the background.",
+        says="A request with `file_data` can be chained on.",
+    ),
+    Promise(
+        id="hadrian-inline-files-run-in-the-background",
+        owed_by="D",
+        faults=("24.3",),
+        says="A request with `file_data` can run in the background.",
     ),
     Promise(
         id="hadrian-oversized-file-stays-marked",
