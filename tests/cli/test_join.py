@@ -62,6 +62,7 @@ def refused(gateway: Gateway, *args: str, **env: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.promise("hadrian-operator-can-enter-a-box")
 def test_a_shell_is_left_and_joined_again_with_what_it_knows(gateway: Gateway, container: str) -> None:
     with joined(gateway, container) as typist:
         before = typist.attributes()

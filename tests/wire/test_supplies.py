@@ -216,6 +216,7 @@ def test_what_was_stored_at_the_creation_holds_at_every_later_boot(home_director
 @pytest.mark.promise(
     "memory-limit-of-the-tool-is-taken", "memory-default-and-cap-hold", "request-narrows-the-operators-limits"
 )
+@pytest.mark.promise("default-and-requested-memory-go-before-the-runtimes")
 def test_a_request_gets_what_the_operator_grants_and_no_more(home_directory: Path) -> None:
     limits = "[features.server_tools.shell_limits]\ndefault_mem_limit_mb = 128\nmax_mem_limit_mb = 1024\n"
     hog = "python3 -c 'x = bytearray({} << 20); print(\"fits\")'"

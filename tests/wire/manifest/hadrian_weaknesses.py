@@ -147,7 +147,7 @@ HADRIAN_WEAKNESSES = (
     ),
     Promise(
         id="hadrian-shell-output-is-redacted",
-        owed_by="B",
+        owed_by="E",
         faults=("24.18",),
         says=(
             "Known secret values and token shapes are redacted from shell output before it is stored, streamed or "
