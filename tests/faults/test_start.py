@@ -117,7 +117,6 @@ NOT_STARTED = {
     "no TOML": ("[server\nport = 1", ("TOML",)),
     "a file store unknown": ('[storage.container_files]\nbackend = "s4"', ("storage.container_files.backend", "filesystem", "s3")),
     "no bucket": ('[storage.container_files]\nbackend = "s3"', ("storage.container_files.bucket", "missing")),
-    "keys to come": ('[auth]\nmode = "keys"', ("auth.mode", "none")),
 }  # fmt: skip
 
 

@@ -247,7 +247,8 @@ async def test_a_hundred_commands_leave_one_shell_and_no_descriptor(box: Sandbox
     await _until_one_waits(box)
 
     async def is_as_before() -> bool:
-        return await _descriptors(box) == before
+        # The first count may have met one that was being closed; a leak would be one for each command.
+        return await _descriptors(box) <= before
 
     await eventually(is_as_before)
 
