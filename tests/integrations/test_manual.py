@@ -13,7 +13,7 @@ from tests.support.gateway import Gateway, running
 
 MANUAL = (Path(__file__).parents[2] / "docs/integrations.md").read_text()
 EXAMPLES = dict(re.findall(r"^## (.*?):.*?^```python\n(.*?)^```$", MANUAL, re.MULTILINE | re.DOTALL))
-LINES = 20
+LINES = 12
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,8 @@ def compare(known: Known, look: Look, *, most: int, most_known: int | None = Non
     if most_known is not None:
         fresh = [stat for stat in changed if stat.path not in known]
         refused = fresh[max(0, most_known - (len(known) - len(gone))) :]
-        changed = [stat for stat in changed if stat not in refused]
+        beyond = {stat.path for stat in refused}
+        changed = [stat for stat in changed if stat.path not in beyond]
     return Changes(
         touched=tuple([*changed[:most], *doubtful][:most]),
         left=tuple(changed[most:]),
