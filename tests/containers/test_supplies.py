@@ -57,6 +57,8 @@ def shown(directory: Path) -> dict[str, tuple[str, bool]]:
 
 
 def test_skills_lie_as_they_were_packed_and_are_replaced_whole(tmp_path: Path) -> None:
+    beside = tmp_path
+    tmp_path = beside / "skills"
     write_skills(tmp_path, [skill("one", manifest="m", deep__make="#!/bin/sh"), skill("two", manifest="m")])
     assert shown(tmp_path) == {
         "one/deep/make": ("#!/bin/sh", True),
@@ -66,3 +68,4 @@ def test_skills_lie_as_they_were_packed_and_are_replaced_whole(tmp_path: Path) -
     write_skills(tmp_path, [skill("one", manifest="new")])
     assert shown(tmp_path) == {"one/manifest": ("new", False), "two/manifest": ("m", False)}
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["one", "two"]
+    assert [entry.name for entry in beside.iterdir()] == ["skills"]

@@ -145,15 +145,16 @@ def final_names(wanted: Sequence[str], taken: Collection[str]) -> list[str]:
 
 
 def write_skills(directory: Path, skills: Sequence[Skill]) -> None:
-    """Put skills below a directory that a box sees at /skills, read-only; whole ones, also while the box lives. Blocking."""
+    """Put skills below a directory that a box sees at /skills, read-only; whole ones, also while the box lives: until then
+    they lie beside it, where no box looks. Blocking."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o755)
     for skill in skills:
-        fresh = directory / f".{secrets.token_hex(8)}"
+        fresh = directory.parent / f".skill-{secrets.token_hex(8)}"
         try:
             _write(fresh, skill.bundle)
             target = directory / skill.name
             if target.exists():
-                target.rename(old := directory / f".{secrets.token_hex(8)}")
+                target.rename(old := directory.parent / f".skill-{secrets.token_hex(8)}")
                 fresh.rename(target)
                 shutil.rmtree(old)
             else:
