@@ -23,9 +23,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from limpet.core.errors import LimpetError
+from limpet.core.signals import signalled
 from limpet.mcp.door import Door
 from limpet.mcp.session import Offering, session
-from limpet.mcp.stopping import signalled
 
 PATH = "/mcp"
 SESSION = "mcp-session-id"

@@ -3,7 +3,6 @@
 Which runtime and which providers there are it is told; it names none.
 """
 
-import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
@@ -14,7 +13,6 @@ from typing import Literal, Protocol
 import anyio
 import structlog
 import uvicorn
-from anyio.abc import TaskStatus
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp
 
@@ -26,6 +24,7 @@ from limpet.core import ids
 from limpet.core.clock import Clock, SystemClock, seconds
 from limpet.core.errors import AddressUnusable, RuntimeUnavailable
 from limpet.core.ports import Runtime
+from limpet.core.signals import signalled
 from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import LoopSettings, Preparer
@@ -217,7 +216,7 @@ async def serve(
                 for note in probe.notes:
                     log.warning("what this runtime does not hold here", runtime=runtime.name, note=note)
 
-            async with _signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as gateway:
+            async with signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as gateway:
                 await _serve_until(stopping, gateway, listener, ready)
 
 
@@ -252,23 +251,6 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._ready()
-
-
-@asynccontextmanager
-async def _signalled() -> AsyncIterator[anyio.Event]:
-    """Set at SIGTERM or SIGINT. Held until all is closed: a second signal must not end the process half-way."""
-    stopping = anyio.Event()
-
-    async def listen(*, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            task_status.started()
-            async for _ in signals:
-                stopping.set()
-
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(listen)
-        yield stopping
-        tasks.cancel_scope.cancel()
 
 
 async def _serve_until(
