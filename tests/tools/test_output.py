@@ -5,7 +5,9 @@ from subprocess import run
 
 import pytest
 
-from limpet.tools.output import MOST_FILES, WHOLE_OUTPUT, head, head_and_tail, keep_whole
+from limpet.tools.output import head, head_and_tail, keep_whole
+from limpet.workspace.keeping import KEPT, MOST_FILES
+from limpet.workspace.places import HOME
 from limpet.workspace.result import Kept
 from limpet.workspace.workspace import Workspace
 
@@ -42,9 +44,9 @@ def test_what_fits_is_whole_and_a_head_counts_characters() -> None:
 async def test_of_the_files_with_whole_outputs_the_newest_stay(memory_box: Workspace) -> None:
     for number in range(MOST_FILES + 3):
         path = await keep_whole(memory_box, kept(b"x"), name=f"{number:03}")
-        assert path == f"{WHOLE_OUTPUT}/{number:03}.txt"
+        assert path == f"{HOME}/{KEPT}/{number:03}.txt"
 
-    files = await memory_box.files.list(WHOLE_OUTPUT)
+    files = await memory_box.files.list(f"{HOME}/{KEPT}")
     assert len(files) == MOST_FILES
     assert files[-1].path.endswith(f"{MOST_FILES + 2:03}.txt")
 

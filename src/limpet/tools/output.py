@@ -1,25 +1,22 @@
 """How much of a command's output a result shows, and where the rest is. Reads what was kept, a piece at a time."""
 
 import codecs
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
-from limpet.core.errors import LimpetError
-from limpet.tools.view import as_commands_know
-from limpet.workspace.places import HOME
 from limpet.workspace.result import Kept
 from limpet.workspace.workspace import Workspace
 
-WHOLE_OUTPUT = f"{HOME}/.limpet/output"
 PIECE = 1 << 20
-MOST_FILES = 64
 MOST_IN_FILE = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """What a result shows of one stream. `size` is all of it in bytes; `is_text` says whether what is shown was UTF-8. `file` holds
-    all of it, where something is left out or is no text (None: it could not be written, is too large, or there was no need)."""
+    all of it, where something is left out or is no text (None: it could not be written, or there was no need)."""
 
     text: str
     size: int
@@ -82,25 +79,31 @@ async def with_file(workspace: Workspace, kept: Kept, shown: Shown, *, name: str
 
 
 async def keep_whole(workspace: Workspace, kept: Kept, *, name: str) -> str | None:
-    """Write all of it to a file in the workspace and return its path, as commands know it; None where the workspace takes no file,
-    or it has more than MOST_IN_FILE bytes.
-    Of such files the newest MOST_FILES stay."""
-    if kept.size > MOST_IN_FILE:
-        return None
-    path = f"{WHOLE_OUTPUT}/{name}.txt"
-    try:
-        await workspace.files.write(path, _pieces(kept))
-        files = await workspace.files.list(WHOLE_OUTPUT)
-        for old in sorted(files, key=lambda file: file.modified)[:-MOST_FILES]:
-            await workspace.files.remove(old.path)
-    except LimpetError:
-        return None  # a full or read-only workspace: the result says how much was left out, and that is all it can do
-    return as_commands_know(workspace, path)
+    """Write it to a file that the workspace keeps and return its path, as commands know it; None where nothing takes a file. Past
+    MOST_IN_FILE bytes its middle is left out, and counted in the file."""
+    return await workspace.keep(f"{name}.txt", partial(pieces, kept, most=MOST_IN_FILE))
 
 
-async def _pieces(kept: Kept) -> AsyncIterator[bytes]:
-    for start in range(0, kept.size, PIECE):
-        yield kept.read(start, PIECE)
+class Readable(Protocol):
+    """An output, or what is to be shown of one."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self, start: int = 0, length: int | None = None) -> bytes: ...
+
+
+async def pieces(whole: Readable, *, most: int) -> AsyncIterator[bytes]:
+    """All of it, for a file; of more than `most` bytes that many, half from its head, half from its tail, around a line that counts
+    the rest."""
+    spans: Sequence[tuple[int, int]] = ((0, whole.size),)
+    if whole.size > most:
+        spans = ((0, most // 2), (whole.size - most // 2, whole.size))
+    for number, (start, end) in enumerate(spans):
+        if number:
+            yield f"\n[... {start - spans[0][1]} bytes left out ...]\n".encode()
+        for at in range(start, end, PIECE):
+            yield whole.read(at, min(PIECE, end - at))
 
 
 def _decoder(errors: str) -> codecs.IncrementalDecoder:

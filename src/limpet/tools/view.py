@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from limpet.core.ports import FileStat
 from limpet.guard.redact import Redaction
 from limpet.tools.tool import JsonObject
-from limpet.workspace.places import DATA, HOME
 from limpet.workspace.workspace import Workspace
 
 
@@ -24,16 +23,12 @@ def redacted(workspace: Workspace, value: JsonObject) -> JsonObject:
 
 def as_files_know(workspace: Workspace, path: str) -> str:
     """The path by which the workspace's files know what its commands know as `path`."""
-    return workspace.rules.surroundings.places.outside(path)
+    return workspace.places.outside(path)
 
 
 def as_commands_know(workspace: Workspace, path: str) -> str:
     """The other way round: what a result names."""
-    places = workspace.rules.surroundings.places
-    for inside, known in ((places.data, DATA), (places.home, HOME)):
-        if path == known or path.startswith(f"{known}/"):
-            return inside + path[len(known) :]
-    return path
+    return workspace.places.inside(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,13 +37,16 @@ class Places:
                 return known + path[len(inside) :]
         return path
 
-    def begins(self, cwd: str | None) -> str:
-        """Where a command runs whose `cwd` is this, as it knows the place itself."""
-        path = posixpath.normpath(posixpath.join(DATA, cwd or ""))
+    def inside(self, path: str) -> str:
+        """The other way round: the path by which commands know it."""
         for inside, known in ((self.data, DATA), (self.home, HOME)):
             if is_below(path, known):
                 return inside + path[len(known) :]
         return path
+
+    def begins(self, cwd: str | None) -> str:
+        """Where a command runs whose `cwd` is this, as it knows the place itself."""
+        return self.inside(posixpath.normpath(posixpath.join(DATA, cwd or "")))
 
 
 async def find_places(sandbox: Sandbox, offers: frozenset[Offer]) -> Places:

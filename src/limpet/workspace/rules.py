@@ -23,7 +23,8 @@ from limpet.guard.verdict import Denied, NeedsApproval, Verdict
 from limpet.workspace.approvals import ApprovalRequest, Approvals, Approved, Refused, request_id
 from limpet.workspace.audit import Audit, AuditRecord, Call, Judgement, timestamp
 from limpet.workspace.capabilities import Capabilities
-from limpet.workspace.confines import Confines
+from limpet.workspace.confines import Confines, is_below
+from limpet.workspace.keeping import KEPT
 from limpet.workspace.places import Places
 from limpet.workspace.surroundings import Surroundings
 
@@ -95,16 +96,19 @@ class Rules:
         rules = replace(self, roots=self.roots if roots is None else tuple(roots), session=session or self.session)
         if policy is not None:
             places = self.surroundings.places
+            kept = f"{places.home}/{KEPT}"
+            # Whoever is held to directories of its own can still read the outputs that were kept for it.
+            known = rules.roots if any(is_below(kept, root) for root in rules.roots) else (*rules.roots, kept)
             ruled = Ruled(
                 policy=policy,
-                judge=self.surroundings.judge(policy, rules.roots),
-                confines=confines_of(policy, [places.outside(root) for root in rules.roots]),
+                judge=self.surroundings.judge(policy, known),
+                confines=confines_of(policy, [places.outside(root) for root in known]),
                 places=None if places == Places() and rules.roots[:1] == (places.data,) else places,
             )
             rules = replace(rules, ruled=(*rules.ruled, ruled))
         if redaction is not None:
-            known = replace(redaction, secrets={**self.redaction.secrets, **redaction.secrets})
-            both = known if self.screening is None else together(self.redaction, redaction)
+            union = replace(redaction, secrets={**self.redaction.secrets, **redaction.secrets})
+            both = union if self.screening is None else together(self.redaction, redaction)
             rules = replace(rules, redaction=both, screening=Redactor(both))
         return rules
 

@@ -13,7 +13,7 @@ import anyio
 
 from limpet.core.clock import Clock, SystemClock
 from limpet.core.command import Aborted, Argv, Command, Lost, Outcome, Script, Terminal
-from limpet.core.errors import BadCommand, ConfigInvalid, SandboxClosed, SandboxGone
+from limpet.core.errors import BadCommand, ConfigInvalid, LimpetError, SandboxClosed, SandboxGone
 from limpet.core.ids import new_id
 from limpet.core.ports import Offer, Process, Sandbox, SandboxRef
 from limpet.guard.environment import secrets_in
@@ -22,8 +22,9 @@ from limpet.guard.redact import Redaction, Redactor
 from limpet.workspace.audit import Call
 from limpet.workspace.files import WorkspaceFiles
 from limpet.workspace.follow import Delivery, OnOutput, follow, unless_aborted
+from limpet.workspace.keeping import Pieces, keep_in_home, keep_in_memory
 from limpet.workspace.misuse import not_a_program, refuse_no_rules, told
-from limpet.workspace.places import Places
+from limpet.workspace.places import HOME, Places
 from limpet.workspace.result import RunResult
 from limpet.workspace.rules import Rules, sentence_of
 from limpet.workspace.screened import ScreenedProcess
@@ -234,6 +235,18 @@ class Workspace:
             task_id=facts.pop("task_id", None),
         )
         await self.rules.record(call, **{"command": "", **facts})
+
+    async def keep(self, name: str, pieces: Pieces, *, beside: str | None = None) -> str | None:
+        """Write a file that is owed to whoever called, such as all of an output, and return its path as commands know it; None where
+        nothing takes it. `pieces` begins anew at each place that is tried: the directory `beside`, as far as the rules let it be
+        written; one in the box's home, which rules on writing do not bind, and of which the newest files stay; its temporary one.
+        """
+        if beside is not None:
+            with suppress(LimpetError):
+                return self.places.inside((await self.files.write(f"{beside}/{name}", pieces())).path)
+        if (path := await keep_in_home(self._sandbox, HOME, name, pieces)) is not None:
+            return self.places.inside(path)
+        return await keep_in_memory(self._sandbox, name, pieces)
 
     def _screened(self, process: Process, command: Command) -> Process:
         if self._rules is None or self._rules.screening is None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,8 +17,10 @@ from limpet.tools.bash import BashTool
 from limpet.tools.events import ToolEvent
 from limpet.workspace.approvals import ApprovalRequest
 from limpet.workspace.audit import AuditRecord
+from limpet.workspace.keeping import KEPT
 from limpet.workspace.opening import Asked, open_in
 from limpet.workspace.workspace import Workspace
+from tests.support.runtimes import opened
 from tests.tools.bash.conftest import MOST
 from tests.tools.bash.test_config import SEED
 
@@ -230,10 +233,23 @@ async def test_a_workspace_without_a_shell_starts_nothing() -> None:
         assert await box.files.list() == []
 
 
-async def test_where_nothing_can_be_written_more_stands_in_the_result_and_the_rest_is_counted() -> None:
+async def test_a_workspace_that_commands_may_not_write_still_keeps_all_that_they_printed() -> None:
     async with recorded({"constraints": {"readonly": True}}) as bash:
-        some = await bash("seq 20000")
-        more = await bash("seq 200000")
+        answer = await bash("seq 200000")
+        last = await bash(f"tail -n 1 {answer['stdout_file']}")
+
+        assert answer["stdout_file"].startswith(f"{bash.box.places.home}/{KEPT}/bash_")
+        assert last["stdout"] == "200000\n"
+        assert await bash.box.files.list() == []
+
+
+async def test_where_nothing_takes_a_file_more_stands_in_the_result_and_the_rest_is_counted(
+    home: Path,
+) -> None:
+    async with opened("bubblewrap", home) as runtime, open_in(runtime) as box, BashTool(box) as tool:
+        await tool.call({"command": "touch .limpet ~/.limpet; chmod 555 /tmp"})
+        some = await tool.call({"command": "seq 20000"})
+        more = await tool.call({"command": "seq 200000"})
 
     assert some["stdout"] == "".join(f"{number}\n" for number in range(1, 20_001))
     assert "no file could be written: ask for parts" in more["stdout"]

@@ -13,10 +13,22 @@ from tests.support.runtimes import opened
 pytestmark = pytest.mark.anyio
 
 
-async def test_where_no_file_can_be_written_the_count_says_what_is_missing(home: Path) -> None:
+async def test_what_is_left_out_is_in_a_file_also_where_commands_may_write_none(home: Path) -> None:
     asked = Asked(policy=Policy(readonly=True))
     async with opened("bubblewrap", home) as runtime, open_in(runtime, rules=asked) as box:
-        result = await RunTool(box, "box").call({"command": "seq 100000"})
+        tool = RunTool(box, "box")
+        result = await tool.call({"command": "seq 100000"})
+        last = await tool.call({"command": f"tail -n 1 {result['stdoutFile']}"})
+
+    assert "bytes left out" in result["stdout"]
+    assert last["stdout"] == "100000\n"
+
+
+async def test_where_nothing_takes_a_file_the_count_says_what_is_missing(home: Path) -> None:
+    async with opened("bubblewrap", home) as runtime, open_in(runtime) as box:
+        tool = RunTool(box, "box")
+        await tool.call({"command": "touch ~/.limpet; chmod 555 /tmp"})
+        result = await tool.call({"command": "seq 100000"})
 
     assert result["stdoutBytes"] == 588_895
     assert "stdoutFile" not in result

@@ -1,16 +1,14 @@
 """What of a command's output stands in a result, and what goes to a file that the result names. Screened bytes in, text out."""
 
 import codecs
-import posixpath
 import secrets
-from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from limpet.core.command import Stream
-from limpet.core.errors import LimpetError
+from limpet.tools.output import pieces
 from limpet.tools.tool import JsonObject
-from limpet.tools.view import as_commands_know
-from limpet.workspace.places import DATA, HOME
+from limpet.workspace.places import DATA
 from limpet.workspace.result import Kept
 from limpet.workspace.workspace import Workspace
 
@@ -18,7 +16,6 @@ SIDE = 10_000  # bytes of the head and of the tail of an output that is too long
 SIDE_LINES = 100
 MOST_IN_FILE = 60 << 20
 MOST_WITHOUT_FILE = 128 << 10  # still fits a model; more of it can only be asked for in parts
-_PIECE = 1 << 20
 _TOLD_WITHIN = 16 << 10
 _LOOKED_AT = 8_000
 
@@ -113,28 +110,10 @@ def looks_binary(data: bytes) -> bool:
 
 
 async def spill(workspace: Workspace, directory: str, whole: Whole, *, ending: str) -> str | None:
-    """Write it to a new file in the workspace; returns its path as commands know it, or None where none can be written. Past 60 MiB
-    its middle is left out, and counted in the file."""
+    """Write it to a new file that the workspace keeps, if it can be in `directory` below /mnt/data; returns its path as commands know
+    it, or None where none can be written. Past 60 MiB its middle is left out, and counted in the file."""
     name = f"bash_{secrets.token_hex(4)}{ending}"
-    for place in (f"{DATA}/{directory}", f"{HOME}/{directory}", "/tmp"):
-        path = posixpath.join(place, name)
-        try:
-            await workspace.files.write(path, _pieces(whole))
-        except LimpetError:
-            continue  # read-only, outside what may be written, full: the next one
-        return as_commands_know(workspace, path)
-    return None
-
-
-async def _pieces(whole: Whole) -> AsyncIterator[bytes]:
-    spans: Sequence[tuple[int, int]] = ((0, whole.size),)
-    if whole.size > MOST_IN_FILE:
-        spans = ((0, MOST_IN_FILE // 2), (whole.size - MOST_IN_FILE // 2, whole.size))
-    for number, (start, end) in enumerate(spans):
-        if number:
-            yield f"\n[... {start - spans[0][1]} bytes left out ...]\n".encode()
-        for at in range(start, end, _PIECE):
-            yield whole.read(at, min(_PIECE, end - at))
+    return await workspace.keep(name, partial(pieces, whole, most=MOST_IN_FILE), beside=f"{DATA}/{directory}")
 
 
 async def present(workspace: Workspace, directory: str, stream: Stream, whole: Whole, *, inline: int) -> JsonObject:
