@@ -45,6 +45,8 @@ def test_version_1_has_a_directory_for_each_controller(tmp_path: Path) -> None:
     assert _written(tmp_path / "pids/limpet/g") == {"pids.max": "108"}
     assert _written(tmp_path / "cpu/limpet/g") == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"}
 
+    assert groups.entrances("g") == [tmp_path / f"{name}/limpet/g/tasks" for name in ("cpu", "memory", "pids")]
+
 
 def test_version_2_has_one_and_hands_its_controllers_down(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
@@ -55,6 +57,7 @@ def test_version_2_has_one_and_hands_its_controllers_down(tmp_path: Path) -> Non
     made = groups.make("g", _ALL)
 
     assert made == [tmp_path / "limpet/g"]
+    assert groups.entrances("g") == [made[0] / "cgroup.procs"]
     assert _written(made[0]) == {
         "memory.max": str(256 << 20),
         "memory.swap.max": "0",

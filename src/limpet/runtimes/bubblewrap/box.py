@@ -32,7 +32,7 @@ _ISOLATED = (
 )
 # What root with CAP_SYS_RESOURCE writes as its score for the kernel's choice when memory runs out, nothing below it can lower.
 _STARVES_FIRST = "echo 500 2> /dev/null > /proc/self/oom_score_adj; "
-# Joins each group named before "--", then leaves the rest running by itself. "0" means the writing process.
+# Joins each group whose entrance is named before "--", then leaves the rest running by itself. "0" means the writing process.
 _IN_GROUPS = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@" &'
 # Binds each first path to the second and goes on; only bubblewrap and the box see it.
 _CARRYING = 'while [ "$1" != -- ]; do mount --bind "$1" "$2" || exit 1; shift 2; done; shift; exec "$@"'
@@ -162,9 +162,9 @@ def _ends(plan: Plan, started: Started, handed: ExitStack) -> dict[str, int | No
 
 
 def _launcher(plan: Plan) -> list[str]:
-    groups = plan.groups.directories(plan.place.group) if plan.groups else []
+    entrances = plan.groups.entrances(plan.place.group) if plan.groups else []
     starves = "" if plan.user_id is None else _STARVES_FIRST
-    words = ["/bin/sh", "-c", starves + _IN_GROUPS, "sh", *(str(group / "cgroup.procs") for group in groups), "--"]
+    words = ["/bin/sh", "-c", starves + _IN_GROUPS, "sh", *map(str, entrances), "--"]
     if carried := plan.layout.carried:
         words += ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c", _CARRYING, "sh"]
         words += [*(str(path) for pair in carried for path in pair), "--"]

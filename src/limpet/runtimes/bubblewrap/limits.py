@@ -31,13 +31,21 @@ class Groups:
         return sorted({parent / group for parent in self.parents.values()})
 
     def make(self, group: str, limits: Limits) -> list[Path]:
-        """Make a box's group; the box joins by its first process writing "0" to `cgroup.procs` in each. OSError if not permitted."""
+        """Make a box's group; the box joins by its first process writing "0" to each of its `entrances`. OSError if not permitted."""
         for directory in self.directories(group):
             directory.mkdir(exist_ok=True)
         for controller, name, value, required in _settings(self.version, limits):
             with nullcontext() if required else suppress(OSError):
                 (self.parents[controller] / group / name).write_text(value)
         return self.directories(group)
+
+    def entrances(self, group: str) -> list[Path]:
+        """The files by which a process without threads joins a box's group.
+
+        In version 1 that is the file for one thread: a whole process waits until no processor of the machine may still be starting a
+        thread, 4 ms and more for each hierarchy. In version 2 that file admits threads of its own group only.
+        """
+        return [directory / ("tasks" if self.version == 1 else "cgroup.procs") for directory in self.directories(group)]
 
     def counters(self, group: str) -> dict[str, int]:
         """Descriptors of a group's counters, for reading: `memory` of what the kernel killed in it, `processes` of what lives

@@ -1,4 +1,4 @@
-"""The agent's source as one text, with its settings: it reaches the box through a descriptor, never by a path."""
+"""The agent's source as one piece, with its settings: it reaches the box through a descriptor, never by a path."""
 
 import marshal
 import sys
@@ -8,6 +8,7 @@ from pathlib import Path
 
 _PACKAGE = "limpet.runtimes.bubblewrap.inside"
 _FILES = (
+    "library",
     "wire",
     "spool",
     "tree",
@@ -23,42 +24,38 @@ _FILES = (
     "requests",
     "agent",
 )
+_FOR_ALL = 2  # a format of marshal that every Python reads, and code only the very version that wrote it
 
 # Each file becomes a module under its own name, so that it reads and imports the same on both sides. Where the box's Python is
 # of this very version it gets the files compiled, which saves a fifth of a boot.
-_START = """\
-import marshal, sys
-package = sys.modules[{package!r}] = type(sys)({package!r})
-for name, text, code in {files!r}:
-    module = sys.modules[{package!r} + "." + name] = type(sys)({package!r} + "." + name)
+_START = f"""\
+import sys
+_, this, files, codes, config, handed = given
+codes = marshal.loads(codes) if this == (sys.hexversion, sys.implementation.name) else None
+package = sys.modules[{_PACKAGE!r}] = type(sys)({_PACKAGE!r})
+for at, (name, text) in enumerate(files):
+    module = sys.modules[{_PACKAGE!r} + "." + name] = type(sys)({_PACKAGE!r} + "." + name)
     setattr(package, name, module)
-    same = sys.hexversion == {version!r} and sys.implementation.name == {implementation!r}
-    exec(marshal.loads(code) if same else compile(text, name + ".py", "exec"), module.__dict__)
-package.agent.main({config!r}, **{handed!r})
+    exec(codes[at] if codes else compile(text, name + ".py", "exec"), module.__dict__)
+package.agent.main(config, **handed)
 """
 
 
 @cache
-def _files() -> tuple[tuple[str, str, bytes], ...]:
-    """Name, text and code of each."""
+def _files() -> tuple[tuple[tuple[str, str], ...], bytes]:
+    """Name and text of each; and the code of all."""
     directory = Path(__file__).with_name("inside")
-    texts = {name: (directory / f"{name}.py").read_text() for name in _FILES}
-    return tuple((name, text, marshal.dumps(compile(text, f"{name}.py", "exec"))) for name, text in texts.items())
+    texts = tuple((name, (directory / f"{name}.py").read_text()) for name in _FILES)
+    return texts, marshal.dumps(tuple(compile(text, f"{name}.py", "exec") for name, text in texts))
 
 
 def payload(config: Mapping[str, object], handed: Mapping[str, int | None]) -> bytes:
-    """What the box's Python executes. `config` and `handed` (descriptors by their purpose) hold plain values only."""
-    text = _START.format(
-        package=_PACKAGE,
-        files=_files(),
-        version=sys.hexversion,
-        implementation=sys.implementation.name,
-        config=dict(config),
-        handed=dict(handed),
-    )
-    return text.encode()
+    """What the box's Python is given. `config` and `handed` (descriptors by their purpose) hold plain values only."""
+    texts, codes = _files()
+    this = (sys.hexversion, sys.implementation.name)
+    return marshal.dumps((_START, this, texts, codes, dict(config), dict(handed)), _FOR_ALL)
 
 
 def starter(descriptor: int) -> tuple[str, ...]:
     """Python's own arguments: isolated, without site packages, the program from that descriptor."""
-    return ("-I", "-S", "-c", f"exec(open({descriptor},'rb').read())")
+    return ("-I", "-S", "-c", f"import marshal;given=marshal.loads(open({descriptor},'rb').read());exec(given[0])")

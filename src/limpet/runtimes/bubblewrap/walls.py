@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from limpet.core.ports import Offer, Walls
@@ -123,7 +124,9 @@ def namespace(is_root: bool) -> tuple[str, ...]:
     return ("unshare", *own, "--mount", "--propagation", "private", "--")
 
 
+@cache
 def _can_mount(is_root: bool) -> bool:
+    """Tried once in this process."""
     try:
         done = subprocess.run([*namespace(is_root), "true"], capture_output=True, check=False, timeout=5)
     except (OSError, subprocess.TimeoutExpired):

@@ -5,8 +5,9 @@ They count as the box's memory, and no kill gives it back. So where memory ran o
 
 from __future__ import annotations
 
-import ctypes
 from _collections_abc import Iterator  # what collections.abc gives, without loading collections
+
+from limpet.runtimes.bubblewrap.inside.library import call
 
 _REMOVE = 0  # IPC_RMID
 _MIB = 1 << 20
@@ -20,12 +21,11 @@ def remove_what_fills(memory_mb: int) -> int:
 
     There may be thousands, and no memory: so nothing is held of them but the one that is looked at.
     """
-    libc = ctypes.CDLL(None)
-    freed = sum(size for number, size in _segments() if libc.shmctl(number, _REMOVE, None) == 0)
+    freed = sum(size for number, size in _segments() if call("shmctl", number, _REMOVE, None) == 0)
     if sum(size for _, size in _queues()) + sum(size for _, size in _semaphores()) <= memory_mb * _MIB // _SHARE:
         return freed
-    freed += sum(size for number, size in _queues() if libc.msgctl(number, _REMOVE, None) == 0)
-    return freed + sum(size for number, size in _semaphores() if libc.semctl(number, 0, _REMOVE) == 0)
+    freed += sum(size for number, size in _queues() if call("msgctl", number, _REMOVE, None) == 0)
+    return freed + sum(size for number, size in _semaphores() if call("semctl", number, 0, _REMOVE) == 0)
 
 
 def _segments() -> Iterator[tuple[int, int]]:

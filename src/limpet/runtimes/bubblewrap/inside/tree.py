@@ -5,10 +5,11 @@ Each command's shell is a subreaper (`adopt_orphans`): whatever calls setsid or 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
+
+from limpet.runtimes.bubblewrap.inside.library import prctl
 
 SIGKILL = 9
 SIGSTOP = 19
@@ -16,22 +17,20 @@ _SET_DUMPABLE = 4
 _SET_CHILD_SUBREAPER = 36
 _ROUNDS = 200
 
-_prctl = ctypes.CDLL(None).prctl
-
 
 def hide_self() -> None:
     """No process of the same user may look into this one: not its memory, not its descriptors."""
-    if _prctl(_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+    if prctl(_SET_DUMPABLE, 0) != 0:
         raise OSError("this process cannot be hidden")
 
 
 def show_self() -> None:
     """Take that back, in a child that has nothing to hide any more."""
-    _prctl(_SET_DUMPABLE, 1, 0, 0, 0)
+    prctl(_SET_DUMPABLE, 1)
 
 
 def adopt_orphans() -> None:
-    _prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(_SET_CHILD_SUBREAPER, 1)
 
 
 def _status(pid: int) -> tuple[int, str, str] | None:

@@ -6,9 +6,10 @@ The mounts of such a box leave out what is forbidden; this closes what they must
 
 from __future__ import annotations
 
-import ctypes
 import os
 import struct
+
+from limpet.runtimes.bubblewrap.inside.library import prctl, system_call
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 LEAST = 2  # the version from which on files can be moved between directories at all
@@ -17,7 +18,6 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _REFER = 1, 1 << 1, 1 << 2, 1 << 3
 _ALL = _EXECUTE | _WRITE_FILE | _READ_FILE | _READ_DIR | _REFER
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE
 
-_libc = ctypes.CDLL(None, use_errno=True)
 _SET_MDWE, _REFUSE_EXEC_GAIN = 65, 1
 _standing: list[int] = []  # the descriptor of the one ruleset, where there is one
 _no_new_code: list[bool] = []
@@ -25,15 +25,18 @@ _no_new_code: list[bool] = []
 
 def version() -> int:
     """Of what this kernel has; 0 where it has none, or was started without."""
-    return max(0, int(_libc.syscall(ctypes.c_long(CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint(1))))
+    try:
+        return system_call(CREATE_RULESET, None, 0, 1)
+    except OSError:
+        return 0
 
 
 def raise_up(closed: list[str], *, processes_are_closed: bool, makes_no_code: bool) -> None:
     """Decide what commands will be kept from: all below the directories `closed`, all that is mounted nowhere in the box, and, if
     wanted, writing in /proc and making new code in memory (PR_SET_MDWE(2const), where the kernel has it: Linux 6.3). Once, before
     the first command; OSError where the kernel has no Landlock."""
-    handled = ctypes.create_string_buffer(struct.pack("=Q", _ALL))
-    ruleset = _call(CREATE_RULESET, handled, ctypes.c_size_t(8), ctypes.c_uint(0))
+    handled = struct.pack("=Q", _ALL)
+    ruleset = system_call(CREATE_RULESET, handled, len(handled), 0)
     _allow(ruleset, "/", _READ_DIR | _REFER)
     _allow_below(ruleset, "/", closed, processes_are_closed=processes_are_closed)
     _standing.append(ruleset)
@@ -48,11 +51,9 @@ def are_up() -> bool:
 def stand_behind() -> None:
     """In a command's process, before it is executed, and for all that it starts. No way back."""
     for ruleset in _standing:
-        _call(RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))
+        system_call(RESTRICT_SELF, ruleset, 0)
     if _no_new_code:
-        _libc.prctl(
-            _SET_MDWE, ctypes.c_ulong(_REFUSE_EXEC_GAIN), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)
-        )
+        prctl(_SET_MDWE, _REFUSE_EXEC_GAIN)
 
 
 def _allow_below(ruleset: int, directory: str, closed: list[str], *, processes_are_closed: bool) -> None:
@@ -71,14 +72,6 @@ def _allow_below(ruleset: int, directory: str, closed: list[str], *, processes_a
 def _allow(ruleset: int, path: str, rights: int) -> None:
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, place))
-        _call(ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_BENEATH), rule, ctypes.c_uint(0))
+        system_call(ADD_RULE, ruleset, _BENEATH, struct.pack("=Qi", rights, place), 0)
     finally:
         os.close(place)
-
-
-def _call(number: int, *arguments: object) -> int:
-    result = int(_libc.syscall(ctypes.c_long(number), *arguments))
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
