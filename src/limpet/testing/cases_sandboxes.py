@@ -119,6 +119,8 @@ async def use_after_the_end_is_an_error_that_says_so(lab: Lab) -> None:
         await lab.box.find("any")
     async with raises(SandboxClosed):
         await lab.box.touch()
+    async with raises(SandboxClosed):
+        await lab.box.files.list()
 
 
 @case()

@@ -134,6 +134,7 @@ class BubblewrapSandbox:
 
     @property
     def files(self) -> Files:
+        self._require_open()
         return self._files
 
     async def start(self, command: Command, exec_id: str) -> BubblewrapProcess:
