@@ -73,6 +73,8 @@ def told(command: Command) -> Command:
     cwd = os.fspath(command.cwd) if isinstance(command.cwd, os.PathLike) else command.cwd
     if cwd is not None and not isinstance(cwd, str):
         raise BadCommand(f"cwd must be a text, the path of a directory, not {cwd!r}.")
+    if cwd is command.cwd and not command.env:
+        return command
     return replace(command, cwd=cwd, env=dict(command.env))
 
 

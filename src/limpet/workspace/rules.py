@@ -157,7 +157,7 @@ class Rules:
 
     async def admit(self, command: Command, call: Call) -> Judgement:
         """Let it pass, after asking where a rule wants that. Raises CommandDenied, which is on record then."""
-        judged = replace(command, what=_judged(command, call))
+        judged = command if call.judged is None else replace(command, what=_judged(command, call))
         try:
             verdict, refusal = await self._decide(judged, call)
         except BaseException as error:  # nobody said yes, so nothing runs

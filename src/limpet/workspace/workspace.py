@@ -201,7 +201,7 @@ class Workspace:
         if rules is None:
             return await self._sandbox.start(command, exec_id)
         call = _named(call, "start")
-        command = replace(command, timeout=rules.bounded(command.timeout))
+        command = _within(command, rules)
         verdict = await rules.admit(command, call)
         try:
             process = await self._sandbox.start(command, exec_id)
@@ -256,7 +256,7 @@ class Workspace:
     async def _run_by_rules(
         self, rules: Rules, command: Command, delivery: Delivery, abort: anyio.Event | None, call: Call
     ) -> RunResult:
-        command = replace(command, timeout=rules.bounded(command.timeout))
+        command = _within(command, rules)
         if abort is not None and abort.is_set():
             await rules.record(call, command, exit_code=-1, error="It was aborted before it started.")
             return delivery.result(Aborted(), duration=0.0)
@@ -295,14 +295,18 @@ class Workspace:
         try:
             process = await self._sandbox.start(command, exec_id)
             outcome = await follow(self._screened(process, command), delivery, abort)
-            return outcome, process.notes()
-        finally:
+            notes = process.notes()
+            with suppress(SandboxGone, SandboxClosed):
+                await process.forget()
+        except BaseException:
             # However this ends nothing of the command is left, also when the caller was cancelled while it started.
             with anyio.move_on_after(LETTING_GO, shield=True), suppress(SandboxGone, SandboxClosed):
                 process = process or await self._sandbox.find(exec_id)
                 if process is not None:
                     await process.abort()
                     await process.forget()
+            raise
+        return outcome, notes
 
 
 def as_program(what: What) -> Script | Argv:
@@ -318,6 +322,12 @@ def as_program(what: What) -> Script | Argv:
             raise BadCommand("There is nothing to run: the list is empty. Give a program, then its arguments.")
         case _:
             raise not_a_program(type(what).__name__)
+
+
+def _within(command: Command, rules: Rules) -> Command:
+    """The command with the time that the rules give it."""
+    timeout = rules.bounded(command.timeout)
+    return command if timeout == command.timeout else replace(command, timeout=timeout)
 
 
 def _named(call: Call | None, action: str) -> Call:

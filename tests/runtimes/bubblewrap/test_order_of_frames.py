@@ -1,13 +1,14 @@
 """Frames that arrive in one breath are taken in their order, whoever waits for them."""
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
 import pytest
 
 from limpet.core.command import Command, Exited, Script
+from limpet.core.errors import SandboxGone
 from limpet.core.ports import SandboxRef
 from limpet.runtimes.bubblewrap.client import Client
 from limpet.runtimes.bubblewrap.inside import wire
@@ -63,3 +64,55 @@ async def test_a_second_start_whose_answer_comes_with_the_end_hears_of_the_end()
             first, second = await _asked(theirs, received), await _asked(theirs, received)
             theirs.send(wire.frame(wire.REPLY, first, wire.encode(_RUNS)))
             theirs.send(wire.frame(wire.REPLY, second, wire.encode(_RUNS)) + _ENDED)
+
+
+def _done(number: int, *, outcome: int = 0, printed: int = 3) -> bytes:
+    return wire.frame(wire.DONE, number, wire.DONE_HEAD.pack(7, outcome, 3, printed) + b"outerr")
+
+
+async def test_an_answer_that_is_also_the_end_gives_output_and_outcome() -> None:
+    with anyio.fail_after(5):
+        async with _a_box_played_here() as (box, theirs), anyio.create_task_group() as tasks:
+
+            async def start() -> None:
+                process = await box.start(Command(what=Script("true")), "one")
+                printed = [(chunk.stream, chunk.data) async for chunk in process.output()]
+                assert (printed, await process.wait()) == ([("stdout", b"out"), ("stderr", b"err")], Exited(3))
+
+            tasks.start_soon(start)
+            theirs.send(_done(await _asked(theirs, bytearray())))
+
+
+_LIES: dict[str, Callable[[int], bytes]] = {
+    "more output than there is": lambda number: _done(number, printed=7),
+    "an outcome that is none": lambda number: _done(number, outcome=3),
+    "half a head": lambda number: wire.frame(wire.DONE, number, b"\0\0"),
+    "more output than was granted": lambda number: wire.frame(
+        wire.DONE, number, wire.DONE_HEAD.pack(7, 0, 3, wire.AHEAD + 1) + bytes(wire.AHEAD + 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", _LIES)
+async def test_such_an_answer_that_cannot_be_ends_the_connection(lie: str) -> None:
+    with anyio.fail_after(5):
+        async with _a_box_played_here() as (box, theirs), anyio.create_task_group() as tasks:
+
+            async def start() -> None:
+                with pytest.raises(SandboxGone, match="protocol"):
+                    await box.start(Command(what=Script("true")), "one")
+
+            tasks.start_soon(start)
+            theirs.send(_LIES[lie](await _asked(theirs, bytearray())))
+
+
+async def test_an_end_in_answer_to_what_starts_nothing_ends_the_connection() -> None:
+    with anyio.fail_after(5):
+        async with _a_box_played_here() as (box, theirs), anyio.create_task_group() as tasks:
+
+            async def touch() -> None:
+                with pytest.raises(SandboxGone, match="protocol"):
+                    await box.touch()
+
+            tasks.start_soon(touch)
+            theirs.send(_done(await _asked(theirs, bytearray())))

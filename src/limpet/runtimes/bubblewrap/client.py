@@ -1,23 +1,23 @@
 """The host's end of a connection to an agent. Whatever a box sends is checked before it is believed.
 
-One task receives; requests wait for their reply, readers for their output. A frame that cannot be ends the connection, and
-everything that waited hears that the sandbox is gone.
+What comes is taken as the loop sees it; requests wait for their reply, readers for their output. A frame that cannot be ends the
+connection, and everything that waited hears that the sandbox is gone.
 """
 
+import asyncio
 import os
 import socket
 import struct
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 import anyio
 from anyio.abc import TaskGroup
 
-from limpet.core.command import START, Aborted, Chunk, Exited, Lost, Outcome, Position, TimedOut
+from limpet.core.command import Aborted, Chunk, Exited, Lost, Outcome, Position, TimedOut
 from limpet.core.errors import SandboxGone
+from limpet.runtimes.bubblewrap.awaited import Reading, Reply
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.inside.process import ABORTED, EXITED, TIMED_OUT
 
@@ -27,34 +27,6 @@ _NOTES = 16  # of one process, and how long each may be
 _NOTE_LIMIT = 500
 _DROPPED = "That part of the command's output was let go of already."
 _BROKEN = "It broke the protocol: {}."
-
-
-@dataclass(slots=True)
-class Reply:
-    """What came back for one request: values, or the refusal's values. `heard` is called with it before any later frame is looked at."""
-
-    values: Mapping[str, object] = field(default_factory=dict)
-    refused: bool = False
-    arrived: anyio.Event = field(default_factory=anyio.Event)
-    heard: Callable[["Reply"], None] | None = None
-
-
-@dataclass(slots=True)
-class Reading:
-    """One reader of a process's output. `position` is what has arrived, `credit` what may still come.
-
-    One that goes `ahead` comes with a start, unasked, and slows the command down only once more is granted. `has_all`: nothing comes
-    any more; `was_dropped`: what should come next was let go of.
-    """
-
-    number: int
-    position: Position = START
-    credit: int = wire.WINDOW
-    ahead: bool = False
-    has_all: bool = False
-    was_dropped: bool = False
-    chunks: deque[Chunk] = field(default_factory=deque)
-    arrived: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Client:
@@ -71,23 +43,39 @@ class Client:
         self._readings: dict[int, Reading] = {}
         self._endings: dict[int, Callable[[Outcome], None]] = {}
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = anyio.Event()
+        self._failure: Exception | None = None
         self.notes: dict[int, list[str]] = {}  # by process, of those that ran into bounds
         self.gone: str | None = None
 
     async def run(self, tasks: TaskGroup) -> bool:
         """Receive until the end; one more task sends what the socket did not take at once. True if `close` ended it."""
         tasks.start_soon(self._keep_sending)
+        # anyio would take the socket out of the loop after each time that something came: a tenth of a short command's time.
+        self._loop = asyncio.get_running_loop()
+        if self.gone is None:
+            self._loop.add_reader(self._socket, self._hear)
         try:
-            while self.gone is None:
-                await self._receive()
+            await self._over.wait()
+        finally:
+            closed = self._closed
+            self.close()
+        if self._failure is not None:
+            raise self._failure
+        return closed
+
+    def _hear(self) -> None:
+        """Something has come."""
+        try:
+            self._receive()
         except (wire.BadFrame, struct.error) as error:
             self._end(_BROKEN.format(error))
         except OSError:
             self._end("Its agent does not answer any more.")
-        finally:
-            closed = self._closed
-            self.close()
-        return closed
+        except Exception as error:  # noqa: BLE001 - a fault of ours: `run` raises it, where the loop would only log it
+            self._failure = error
+            self._end("Its answer was not understood.")
 
     def close(self, reason: str = "It was let go of.") -> None:
         """Close the connection; everybody who waits gets SandboxGone. Twice is quiet."""
@@ -101,11 +89,14 @@ class Client:
         if self.gone is not None:
             return
         self.gone = reason
+        if self._loop is not None:
+            self._loop.remove_reader(self._socket)
+        self._over.set()
         self._writable.set()
         for reply in self._replies.values():
             reply.arrived.set()
         for reading in self._readings.values():
-            reading.arrived.set()
+            reading.wake()
         for tell in self._endings.values():
             tell(Lost(f"The sandbox is gone. {reason}"))
 
@@ -119,10 +110,11 @@ class Client:
         *,
         payload: bytes | None = None,
         heard: Callable[[Reply], None] | None = None,
+        ahead: Reading | None = None,
     ) -> Reply:
         """Ask, and wait for the answer. What `heard` takes from it, it takes before the next frame comes. Raises SandboxGone."""
         number = self._number()
-        reply = self._replies[number] = Reply(heard=heard)
+        reply = self._replies[number] = Reply(heard=heard, ahead=ahead)
         try:
             self.post(kind, number, wire.encode(dict(values)) if payload is None else payload)
             await reply.arrived.wait()
@@ -164,6 +156,7 @@ class Client:
         while self.gone is None:
             await self._writable.wait()
             self._writable = anyio.Event()
+            self._send_some()
             while self._out and self.gone is None:
                 try:
                     await anyio.wait_writable(self._socket)
@@ -171,15 +164,11 @@ class Client:
                     return
                 self._send_some()
 
-    async def _receive(self) -> None:
+    def _receive(self) -> None:
         try:
             with memoryview(self._in) as view:
                 received = self._socket.recv_into(view[self._held : self._held + _RECEIVE])
         except BlockingIOError:
-            try:
-                await anyio.wait_readable(self._socket)
-            except (anyio.ClosedResourceError, ValueError):
-                self._end("It was let go of.")
             return
         if not received:
             self._end("It ended.")
@@ -207,12 +196,15 @@ class Client:
         if kind == wire.DATA:
             self._take_output(number, piece)
             return
+        if kind == wire.DONE:
+            self._take_done(number, piece)
+            return
         payload = bytes(piece)
         match kind:
             case wire.READ_END:
                 if (reading := self._readings.pop(number, None)) is not None:
                     reading.has_all = True
-                    reading.arrived.set()
+                    reading.wake()
             case wire.ENDED:
                 ended = wire.decode(payload)
                 self.keep_notes(number, ended)
@@ -226,7 +218,7 @@ class Client:
                     reply.arrived.set()
                 elif (reading := self._readings.pop(number, None)) is not None:
                     reading.was_dropped = True
-                    reading.arrived.set()
+                    reading.wake()
             case _:
                 raise wire.BadFrame(f"a frame of kind {kind}")
 
@@ -235,16 +227,26 @@ class Client:
         if reading is None:
             return  # the reader left while this was on its way
         stream, offset = wire.CHUNK.unpack_from(payload)
-        data = bytes(payload[wire.CHUNK.size :])
-        if stream not in (1, 2) or not data or len(data) > reading.credit:
-            raise wire.BadFrame("output that was not asked for")
-        chunk = Chunk(stream="stdout" if stream == 1 else "stderr", offset=offset, data=data)
-        if offset != reading.position.of(chunk.stream):
-            raise wire.BadFrame("output out of order")
-        reading.position = reading.position.after(chunk)
-        reading.credit -= len(data)
-        reading.chunks.append(chunk)
-        reading.arrived.set()
+        reading.take(stream, offset, bytes(payload[wire.CHUNK.size :]))
+
+    def _take_done(self, number: int, payload: memoryview) -> None:
+        """A command that was started has ended already, and all of its output is here."""
+        reply = self._replies.get(number)
+        if reply is None:
+            return  # whoever started it was cancelled before he heard of it
+        process, outcome, code, printed = wire.DONE_HEAD.unpack_from(payload)
+        outputs = bytes(payload[wire.DONE_HEAD.size :])
+        if reply.ahead is None or outcome >= len(wire.OUTCOMES) or printed > len(outputs):
+            raise wire.BadFrame("an end of what was not started")
+        for stream, data in ((1, outputs[:printed]), (2, outputs[printed:])):
+            if data:
+                reply.ahead.take(stream, 0, data)
+        reply.ahead.has_all = True
+        self._readings.pop(reply.ahead.number, None)
+        reply.values = {"process": process, "ahead": True, "outcome": wire.OUTCOMES[outcome], "code": code}
+        if reply.heard is not None:
+            reply.heard(reply)
+        reply.arrived.set()
 
     def _take_ending(self, process: int, outcome: Outcome) -> None:
         if (tell := self._endings.pop(process, None)) is not None:
@@ -295,7 +297,8 @@ class Client:
                 raise SandboxGone(_DROPPED)
             if self.gone is not None:
                 self.raise_gone()
-            reading.arrived = anyio.Event()
+            if reading.arrived is None or reading.arrived.is_set():
+                reading.arrived = anyio.Event()
             await reading.arrived.wait()
         return reading.chunks.popleft()
 

@@ -15,7 +15,8 @@ from limpet.core.errors import (
     WorkingDirectoryMissing,
 )
 from limpet.core.ports import Files, Offer, SandboxRef
-from limpet.runtimes.bubblewrap.client import Client, Reading, Reply, extent_of, outcome_of
+from limpet.runtimes.bubblewrap.awaited import Reading, Reply
+from limpet.runtimes.bubblewrap.client import Client, extent_of, outcome_of
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.settings import NAME
 from limpet.runtimes.refusals import refuse_impossible
@@ -32,7 +33,7 @@ class BubblewrapProcess:
         self._number = number  # the agent's
         self._ahead = ahead  # the first of its output, which comes unasked; for the first who reads from the start
         self._outcome: Outcome | None = None
-        self._ended = anyio.Event()
+        self._ended: anyio.Event | None = None  # where somebody waits
 
     @property
     def exec_id(self) -> str:
@@ -41,7 +42,8 @@ class BubblewrapProcess:
     def end(self, outcome: Outcome) -> None:
         """Called by the sandbox, once."""
         self._outcome = outcome
-        self._ended.set()
+        if self._ended is not None:
+            self._ended.set()
 
     async def output(self, since: Position = START) -> AsyncIterator[Chunk]:
         if since == START and self._ahead is not None:
@@ -66,8 +68,10 @@ class BubblewrapProcess:
         return extent_of(reply.values)
 
     async def wait(self) -> Outcome:
-        await self._ended.wait()
-        assert self._outcome is not None
+        if self._outcome is None:
+            self._ended = self._ended or anyio.Event()
+            await self._ended.wait()
+            assert self._outcome is not None
         return self._outcome
 
     def notes(self) -> Sequence[str]:
@@ -95,7 +99,7 @@ class BubblewrapProcess:
         if self._ahead is not None:
             self._client.close_reading(self._ahead)
         # Without an answer: whoever asks for it later asks behind this.
-        self._client.post_soon(wire.FORGET, 0, wire.encode({"process": self._number}))
+        self._client.post_soon(wire.FORGET, self._number, b"")
         self._client.notes.pop(self._number, None)
 
     async def _ask(self, kind: int, **values: int) -> Reply:
@@ -146,12 +150,12 @@ class BubblewrapSandbox:
                 f"The standard input has {len(stdin)} bytes; {wire.STDIN_LIMIT} fit. Write it to a file under /mnt/data."
             )
         ahead = self._client.expect_ahead()
-        asked = wire.encode({"exec_id": exec_id, "reader": ahead.number, **_asked(command)})
+        asked = wire.pack({"exec_id": exec_id, "reader": ahead.number, **_asked(command)})
         payload = wire.NUMBER.pack(len(asked)) + asked + stdin
         met: list[BubblewrapProcess] = []
         try:
             reply = await self._client.request(
-                wire.START, {}, payload=payload, heard=self._meeting(exec_id, met, ahead)
+                wire.START, {}, payload=payload, heard=self._meeting(exec_id, met, ahead), ahead=ahead
             )
         except BaseException:
             self._client.close_reading(ahead)

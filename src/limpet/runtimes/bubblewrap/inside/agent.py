@@ -15,7 +15,7 @@ from _collections_abc import Callable  # what collections.abc gives, without loa
 
 from limpet.runtimes.bubblewrap.inside import launch, tree, walls, wire
 from limpet.runtimes.bubblewrap.inside.bounds import Bounds
-from limpet.runtimes.bubblewrap.inside.connection import MOMENT, Connection
+from limpet.runtimes.bubblewrap.inside.connection import Connection
 from limpet.runtimes.bubblewrap.inside.process import Process
 from limpet.runtimes.bubblewrap.inside.requests import Requests
 from limpet.runtimes.bubblewrap.inside.spool import Spool
@@ -82,8 +82,7 @@ class Agent:
         times = [at for process in self._requests.running() if (at := process.next_time()) is not None]
         if self._ttl is not None and not self._requests.running():
             times.append(self._spoken + self._ttl)
-        if any(connection.holds_back() for connection in self._connections.values()):
-            return MOMENT
+        times += [connection.holds_until for connection in self._connections.values() if connection.holds]
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _watch(self, descriptor: int, mask: int, handler: Callable[[int], None]) -> None:
@@ -121,6 +120,8 @@ class Agent:
 
     def _serve(self, connection: Connection) -> None:
         mask = select.EPOLLIN | (select.EPOLLOUT if connection.waits_to_send else 0)
+        if self._masks.get(connection.descriptor) == mask:
+            return
         self._watch(connection.descriptor, mask, lambda events: self._hear(connection, events))
 
     def _hear(self, connection: Connection, events: int) -> None:
@@ -190,8 +191,10 @@ class Agent:
 
     def _watch_process(self, process: Process) -> None:
         reading = select.EPOLLIN if process.may_read() else 0
-        for descriptor in process.outputs:
+        for descriptor in () if process.quiet_until is not None else process.outputs:
             writing = select.EPOLLOUT if descriptor == process.stdin and process.has_input() else 0
+            if self._masks.get(descriptor) == reading | writing:
+                continue
             self._watch(descriptor, reading | writing, self._on_output(process, descriptor))
         if process.stdin is not None and process.stdin not in process.outputs:
             mask = select.EPOLLOUT if process.has_input() else 0

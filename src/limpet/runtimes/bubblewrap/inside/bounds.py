@@ -66,6 +66,9 @@ class Bounds:
     def rank_survivors(self, spared: set[int]) -> None:
         """When memory runs out, what the newest command left running goes before what earlier ones left, and that before commands
         that run; as far as the kernel, which also asks for the size, lets itself be told."""
+        if self._processes is not None and self.living() == 0:
+            self._left = set()
+            return
         try:
             with open("/proc/self/task/1/children", "rb", buffering=0) as file:
                 children = set(map(int, file.read().split())) - spared

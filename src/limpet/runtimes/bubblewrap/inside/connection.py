@@ -57,6 +57,13 @@ class Reader:
         self.close()
         return wire.frame(wire.READ_END, self.number), b""
 
+    def whole(self) -> tuple[bytes, bytes] | None:
+        """Both streams, where nothing was sent of them yet and all may come unasked."""
+        stored = (self.process.streams[1], self.process.streams[2])
+        if any(one.start for one in stored) or sum(one.end for one in stored) > wire.AHEAD:
+            return None
+        return stored[0].all(), stored[1].all()
+
     def grant(self, amount: int) -> None:
         self.credit += amount
         if self._ahead and not self.done:
@@ -80,7 +87,8 @@ class Connection:
         self.open = True
         self._in = bytearray()
         self._out = bytearray()
-        self._holds_until: float | None = None  # all that is queued may wait so long for something to go with it
+        self._held: tuple[int, Reader] | None = None  # a request to start that is not answered yet, and who reads along
+        self.holds_until = 0.0  # until then its answer may wait for the command's end
 
     def receive(self) -> list[tuple[int, int, bytes]]:
         try:
@@ -99,17 +107,52 @@ class Connection:
         return frames
 
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
+        self._answer_held()
         self._out += wire.frame(kind, number, payload)
-        self._holds_until = None
 
-    def send_with_next(self, kind: int, number: int, payload: bytes) -> None:
-        """Send it with what comes next, or in a moment: most commands end within it, and the host wakes once then."""
-        if not self._out:
-            self._holds_until = time.monotonic() + MOMENT
-        self._out += wire.frame(kind, number, payload)
+    def has_started(self, number: int, reader: Reader) -> None:
+        """Answer that request to start with what comes next, or in a moment: most commands end within it, and the host wakes once."""
+        self._answer_held()
+        self.follows.add(reader.process.number)
+        self.readers[reader.number] = reader
+        self._held = (number, reader)
+        self.holds_until = time.monotonic() + MOMENT
+
+    @property
+    def holds(self) -> bool:
+        """Whether an answer waits."""
+        return self._held is not None
+
+    def _answer_held(self) -> None:
+        if self._held is None:
+            return
+        (number, reader), self._held = self._held, None
+        told: dict[str, object] = {"process": reader.process.number, "ahead": True}
+        if reader.process.notes:
+            told["notes"] = reader.process.notes
+        self._out += wire.frame(wire.REPLY, number, wire.encode(told))
+
+    def send_end(self, process: Process) -> None:
+        """Tell that it has ended; with all of its output, where nothing was told of it yet."""
+        outcome, code = process.outcome or ("", 0)
+        if self._held is not None and self._held[1].process is process and not process.notes:
+            number, reader = self._held
+            if (whole := reader.whole()) is not None:
+                self._held = None
+                reader.close()
+                del self.readers[reader.number]
+                head = wire.DONE_HEAD.pack(process.number, wire.OUTCOMES.index(outcome), code, len(whole[0]))
+                self.send(wire.DONE, number, head + whole[0] + whole[1])
+                return
+        told: dict[str, object] = {"outcome": outcome, "code": code}
+        if process.notes:
+            told["notes"] = process.notes
+        self.send(wire.ENDED, process.number, wire.encode(told))
 
     def pump(self) -> None:
         """Queue output for the readers, by turns so that none waits for another, and send what the socket takes."""
+        if self._held is not None and time.monotonic() >= self.holds_until:
+            self._answer_held()
         busy = True
         while self.open and (busy or self._out):
             busy = False
@@ -117,18 +160,13 @@ class Connection:
                 if len(self._out) >= _OUT_ENOUGH:
                     break
                 if (ready := reader.next_frame()) is not None:
+                    self._answer_held()
                     self._send_through(*ready)
                     busy = True
                 if reader.done:
                     del self.readers[number]
-            if self.holds_back(busy=busy) or not self._flush():
+            if not self._flush():
                 return
-
-    def holds_back(self, *, busy: bool = False) -> bool:
-        """Whether what is queued waits for more."""
-        if busy or self._holds_until is None or time.monotonic() >= self._holds_until:
-            self._holds_until = None
-        return self._holds_until is not None
 
     def _send_through(self, head: bytes, data: bytes | memoryview) -> None:
         """Much output goes to the socket as it lies there, not by way of the queue."""
@@ -162,7 +200,7 @@ class Connection:
 
     @property
     def waits_to_send(self) -> bool:
-        return bool(self._out) and self._holds_until is None
+        return bool(self._out)
 
     def close(self) -> None:
         for reader in self.readers.values():

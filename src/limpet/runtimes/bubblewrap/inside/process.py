@@ -8,12 +8,10 @@ import struct
 import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
-from limpet.runtimes.bubblewrap.inside import launch, tree
+from limpet.runtimes.bubblewrap.inside import launch, tree, wire
 from limpet.runtimes.bubblewrap.inside.spool import BLOCK, Spool, Stored
 
-EXITED = "exited"
-TIMED_OUT = "timed_out"
-ABORTED = "aborted"
+EXITED, TIMED_OUT, ABORTED = wire.OUTCOMES
 
 LINGER = 0.1  # seconds that a command waits for late writers once its shell has ended
 CAP = 256 << 20  # bytes kept of one command
@@ -50,6 +48,8 @@ class Process:
         self.terminal = terminal
         self._release = release  # closes a descriptor
         self.deadline: float | None = None
+        # Until then its outputs are not looked at: most commands end before, and then they are read once, at the end.
+        self.quiet_until: float | None = None
         self.outcome: tuple[str, int] | None = None
         self.forgotten = False
         self.began = began()
@@ -175,7 +175,7 @@ class Process:
 
     def shell_ended(self, status: int) -> None:
         self._status = status
-        self.deadline = None
+        self.deadline = self.quiet_until = None
         self._lingers_until = time.monotonic() + LINGER
 
     def kill(self, intent: str) -> None:
@@ -202,7 +202,7 @@ class Process:
             return None
         if self._doomed and self._status is not None:
             return time.monotonic() + 0.002
-        times = [at for at in (self.deadline, self._lingers_until) if at is not None]
+        times = [at for at in (self.deadline, self._lingers_until, self.quiet_until) if at is not None]
         if any(stored.waits_for_room for stored in self.streams.values()):
             times.append(time.monotonic() + _LOOK_FOR_ROOM)
         return min(times) if times else None
@@ -212,6 +212,8 @@ class Process:
         if not self.runs:
             return False
         now = time.monotonic()
+        if self.quiet_until is not None and now >= self.quiet_until:
+            self.quiet_until = None
         if self.deadline is not None and now >= self.deadline:
             self.kill(TIMED_OUT)
         if self._status is None or self._lingers_until is None:

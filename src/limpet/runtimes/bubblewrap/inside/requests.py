@@ -8,7 +8,7 @@ from _collections_abc import Callable  # what collections.abc gives, without loa
 
 from limpet.runtimes.bubblewrap.inside import launch, wire
 from limpet.runtimes.bubblewrap.inside.bounds import KILLED_BY, Bounds
-from limpet.runtimes.bubblewrap.inside.connection import Connection, Reader
+from limpet.runtimes.bubblewrap.inside.connection import MOMENT, Connection, Reader
 from limpet.runtimes.bubblewrap.inside.process import ABORTED, Process
 from limpet.runtimes.bubblewrap.inside.siege import Siege, resume
 from limpet.runtimes.bubblewrap.inside.spool import Spool
@@ -65,6 +65,8 @@ class Requests:
         elif kind == wire.UNREAD:
             if number in connection.readers:
                 connection.readers.pop(number).close()
+        elif kind == wire.FORGET:
+            self._forget(number)
         else:
             self._simple(connection, kind, number, wire.decode(payload))
         return None
@@ -93,8 +95,7 @@ class Requests:
     def _about_process(self, connection: Connection, kind: int, number: int, asked: dict[str, object]) -> None:
         process = self._processes.get(_int(asked["process"]))
         if process is None or process.forgotten:
-            if number:
-                self._refuse(connection, number, "unknown")
+            self._refuse(connection, number, "unknown")
             return
         if kind == wire.READ:
             position = {1: _int(asked["stdout"]), 2: _int(asked["stderr"])}
@@ -112,16 +113,13 @@ class Requests:
             process.signal(_int(asked["number"]))
         elif kind == wire.ABORT:
             process.kill(ABORTED)
-        elif kind == wire.FORGET:
-            self._forget(process)
         else:
             raise wire.BadFrame(f"a request of kind {kind}")
-        if number:
-            connection.send(wire.REPLY, number, wire.encode({}))
+        connection.send(wire.REPLY, number, wire.encode({}))
 
     def _start(self, connection: Connection, number: int, payload: bytes) -> Process | None:
         size = wire.NUMBER.unpack_from(payload)[0]
-        asked = wire.decode(payload[4 : 4 + size])
+        asked = wire.unpack(payload[4 : 4 + size])
         exec_id = str(asked["exec_id"])
         if exec_id in self._numbers:
             self._describe(connection, number, self._processes[self._numbers[exec_id]])
@@ -131,19 +129,13 @@ class Requests:
             self._refuse(connection, number, "cwd")
             return None
         try:
-            process = self._launch(
-                asked, exec_id, os.path.normpath(os.path.join(WORKING_DIRECTORY, cwd)), payload[4 + size :]
-            )
+            if cwd != WORKING_DIRECTORY:
+                cwd = os.path.normpath(os.path.join(WORKING_DIRECTORY, cwd))
+            process = self._launch(asked, exec_id, cwd, payload[4 + size :])
         except OSError as error:
             self._refuse(connection, number, "room", reason=str(error.strerror))
             return None
-        connection.follows.add(process.number)
-        told: dict[str, object] = {"process": process.number, "ahead": True}
-        if process.notes:
-            told["notes"] = process.notes
-        connection.send_with_next(wire.REPLY, number, wire.encode(told))
-        reader = _int(asked["reader"])
-        connection.readers[reader] = Reader(reader, process, {1: 0, 2: 0}, ahead=True)
+        connection.has_started(number, Reader(_int(asked["reader"]), process, {1: 0, 2: 0}, ahead=True))
         return process
 
     def _launch(self, asked: dict[str, object], exec_id: str, cwd: str, stdin: bytes) -> Process:
@@ -164,6 +156,7 @@ class Requests:
         timeout = asked["timeout"]
         if isinstance(timeout, (int, float)):
             process.deadline = time.monotonic() + timeout
+        process.quiet_until = time.monotonic() + MOMENT
         process.add_input(stdin)
         if not keeps_open:
             process.end_input()
@@ -227,18 +220,14 @@ class Requests:
     def report_end(self, process: Process, connections: list[Connection]) -> None:
         self._bounds.ends(process, self.running())
         self._bounds.rank_survivors(self._shells())
-        outcome, code = process.outcome or (None, 0)
-        told: dict[str, object] = {"outcome": outcome, "code": code}
-        if process.notes:
-            told["notes"] = process.notes
-        ended = wire.encode(told)
         for connection in connections:
             if process.number in connection.follows:
                 connection.follows.discard(process.number)
-                connection.send(wire.ENDED, process.number, ended)
+                connection.send_end(process)
 
-    def _forget(self, process: Process) -> None:
-        if process.runs:
+    def _forget(self, number: int) -> None:
+        process = self._processes.get(number)
+        if process is None or process.runs or process.forgotten:
             return
         process.forget()
         self._numbers.pop(process.exec_id, None)
@@ -272,7 +261,9 @@ class Requests:
 
 def _can_enter(directory: str) -> bool:
     """Whether a command can start there. The working directory is opened again if a command closed it: all others start there."""
-    if directory == WORKING_DIRECTORY and not os.access(directory, os.X_OK):
+    if directory == WORKING_DIRECTORY:
+        if os.access(directory, os.X_OK):
+            return True  # a mount: nothing else can take its place
         try:
             os.chmod(directory, 0o700)
         except OSError:

@@ -104,6 +104,13 @@ class Stored:
             begins += len(piece)
         return b""
 
+    def all(self) -> bytes:
+        pieces, at = [], self.start
+        while at < self.end:
+            pieces.append(self.read(at, self.end - at))
+            at += len(pieces[-1])
+        return b"".join(pieces)
+
     def _follows(self, block: int) -> bool:
         """Whether that one is in the file, right behind the one before it."""
         return block < len(self._blocks) and self._blocks[block] == self._blocks[block - 1] + 1

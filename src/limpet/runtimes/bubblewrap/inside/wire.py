@@ -6,13 +6,14 @@ repeats; what belongs to a reader or a process carries its number.
 
 from __future__ import annotations
 
+import marshal
 import struct
 
-VERSION = 3
+VERSION = 4
 
 # From the host. All but GRANT and UNREAD are answered by a REPLY or a REFUSED of the same id.
 HELLO = 1  # {version}
-START = 2  # length of a value (4 bytes), the value, standard input; `reader` gets the first AHEAD bytes of output
+START = 2  # length of what `pack` gives (4 bytes), that, standard input; `reader` gets the first AHEAD bytes of output
 FIND = 3  # {exec_id}
 READ = 4  # {reader, process, stdout, stderr}
 GRANT = 5  # id: reader; 4 bytes: so many more bytes may be sent
@@ -22,7 +23,7 @@ CLOSE_STDIN = 8  # {process}
 RESIZE = 9  # {process, columns, rows}
 SIGNAL = 10  # {process, number}
 ABORT = 11  # {process}
-FORGET = 12  # {process}; not answered where the id is 0
+FORGET = 12  # id: process; not answered
 TOUCH = 13  # {}
 END = 14  # {}; the box ends, nothing answers
 STOP_WRITERS = 15  # {reason, every}; answered with {killed}, None where it should be asked again in a tenth of a second
@@ -33,9 +34,12 @@ REFUSED = 33  # {error, ...}; id: a request, or a reader whose next output was l
 DATA = 34  # id: reader; stream (1 byte), offset (8 bytes), output
 READ_END = 35  # id: reader; the process has ended and all was sent
 ENDED = 36  # id: process; {outcome, code, notes}
+DONE = 37  # id: a request to start that was not answered yet; DONE_HEAD, stdout, stderr: it has ended, and that is all of its output
 
 HEADER = struct.Struct("!BII")
 CHUNK = struct.Struct("!BQ")
+DONE_HEAD = struct.Struct("!IBBI")  # number of the process, place of the outcome in OUTCOMES, code, length of stdout
+OUTCOMES = ("exited", "timed_out", "aborted")
 NUMBER = struct.Struct("!I")
 PIECE = 1 << 18  # output in one frame, at most
 WINDOW = 1 << 20  # what a reader may get before it grants more
@@ -70,6 +74,22 @@ def take_frame(buffer: bytearray, limit: int) -> tuple[int, int, bytes] | None:
     payload = bytes(memoryview(buffer)[HEADER.size : end])
     del buffer[:end]
     return kind, number, payload
+
+
+def pack(values: dict[str, object]) -> bytes:
+    """Values for the agent, which may believe the host. Read by any Python from 3.4 on."""
+    return marshal.dumps(values, 4)
+
+
+def unpack(data: bytes) -> dict[str, object]:
+    """The dict that `pack` was given. Never for what comes from a box: marshal trusts its input."""
+    try:
+        values = marshal.loads(data)
+    except (ValueError, EOFError, TypeError) as error:
+        raise BadFrame("a value that breaks off") from error
+    if not isinstance(values, dict):
+        raise BadFrame("a value of another form")
+    return values
 
 
 def encode(value: object) -> bytes:
