@@ -84,7 +84,10 @@ def notes(groups: Groups | None) -> tuple[str, ...]:
     )
 
 
-def success(groups: Groups | None) -> Probe:
+def success(groups: Groups | None, unbounded: tuple[str, ...]) -> Probe:
+    """`unbounded` says in sentences what the box that was tried could not be kept from."""
     who = "a user of its own for each sandbox" if os.geteuid() == 0 else "this user"
     bounds = f"cgroups version {groups.version}" if groups else "limits of each process"
-    return Probe(works=True, detail=f"A box ran a command, as {who}, under {bounds}.", notes=notes(groups))
+    return Probe(
+        works=True, detail=f"A box ran a command, as {who}, under {bounds}.", notes=(*notes(groups), *unbounded)
+    )

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, RuntimeUnavailable, SandboxClosed, SandboxGone
 from limpet.core.ports import Held, Offer, Probe, SandboxRef, SandboxSpec, WhileOwned
-from limpet.runtimes.bubblewrap import box, ending, limits, probe, walls
+from limpet.runtimes.bubblewrap import bounding, box, ending, limits, probe, walls
 from limpet.runtimes.bubblewrap.client import Client, connect
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.layout import lay_out
@@ -61,6 +61,7 @@ class BubblewrapRuntime:
         self._tasks: TaskGroup | None = None
         self._groups: Groups | None = None
         self._walls: frozenset[Offer] = frozenset()
+        self._unbounded: tuple[str, ...] = ()  # of the last box, in sentences
         self._looking = anyio.CapacityLimiter(_LOOKS_AT_ONCE)
         self._living: set[BubblewrapSandbox] = set()
         self._locks: dict[str, anyio.Lock] = {}  # by a box's short name: it is booted or cleared, one at a time
@@ -111,7 +112,7 @@ class BubblewrapRuntime:
             return probe.explain(error.reason if isinstance(error, BootFailed) else str(error))
         if outcome != Exited(0):
             return Probe(works=False, detail=f"`true` in a box ended with {outcome}.")
-        return probe.success(self._groups)
+        return probe.success(self._groups, self._unbounded)
 
     async def create(self, spec: SandboxSpec) -> BubblewrapSandbox:
         self._require_open()
@@ -141,7 +142,10 @@ class BubblewrapRuntime:
             started = await box.start(plan)
             ends_with_owner = isinstance(spec.lifetime, WhileOwned)
             place.record.write_text(json.dumps({**started.agent.facts(spec.name), ENDS_WITH_OWNER: ends_with_owner}))
-            return await self._join(plan, started)
+            async with bounding.beside(plan, started.agent) as bound:
+                client = await self._greet(place, started.agent)
+                self._unbounded = await bound()
+            return self._joined(plan, started, client)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
                 await ending.clear(place, started.agent if started else None, self._groups)
@@ -185,8 +189,7 @@ class BubblewrapRuntime:
             continue
         return found
 
-    async def _join(self, plan: box.Plan, started: box.Started) -> BubblewrapSandbox:
-        client = await self._greet(plan.place, started.agent)
+    def _joined(self, plan: box.Plan, started: box.Started, client: Client) -> BubblewrapSandbox:
         disk = self._settings.limits(plan.spec.limits).disk
         files = plan.layout.files
         ref = reference(plan.spec, started.agent, plan.place, files, owner=plan.user_id, disk=disk)

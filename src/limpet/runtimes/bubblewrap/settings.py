@@ -12,6 +12,7 @@ from limpet.core.ports import Limits, SandboxRef, SandboxSpec
 
 NAME = "bubblewrap"
 ENDS_WITH_OWNER = "ends_with_owner"  # in the record of a box that lives no longer than its creator
+TERMINALS = 64  # that a box may have; the kernel has about 3,000 for all boxes together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,94 @@
+"""Bounds of a box that are set from outside, since its namespaces leave them to whoever made them: how many terminals it may have, and
+how much of System V (sysvipc(7)).
+
+Nothing of a box is executed or opened for that, and no process that commands could reach stands in it: DESIGN section 4, point 12.
+
+It is also a program of its own, on the standard library alone: `python -I -S -c SOURCE PID STARTED TERMINALS PAGES`, run by the box's
+user, for whoever may not reach in from his own place; only a process without threads can enter a user namespace. It waits for a
+line on its standard input, then writes a sentence about everything that could not be bounded.
+"""
+
+import ctypes
+import fcntl
+import os
+import sys
+
+_FSCONFIG, _FSPICK = 431, 433  # the same on every architecture (Linux 5.2)
+_CLOSES_AT_EXEC, _TAKES_NO_LINK, _MOUNTS_NOTHING = 1, 2, 4
+_SET_STRING, _RECONFIGURE = 1, 7
+_OWNER = 0xB701  # NS_GET_USERNS (ioctl_ns(2))
+_QUEUES = 1024  # of 16 KiB each
+_SEMAPHORES = "250 32000 100 128"  # of a set, of all, in one call, sets; as Linux had it for twenty years
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def bound_terminals(pid: int, started: str, most: int) -> None:
+    """Let the box of that agent have `most` terminals. OSError where this process may not, or the kernel is older than Linux 5.2."""
+    agent = _process(pid, started)
+    try:
+        _bound_terminals(agent, b"root/dev/pts", most)
+    finally:
+        os.close(agent)
+
+
+def _process(pid: int, started: str) -> int:
+    """A descriptor of its directory in /proc, so that no later process with that pid is taken for it."""
+    directory = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with open(
+        os.open("stat", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory), encoding="ascii", errors="replace"
+    ) as file:
+        if file.read().rpartition(")")[2].split()[19] == started:
+            return directory
+    os.close(directory)
+    raise ProcessLookupError(f"process {pid} is another one")
+
+
+def _bound_terminals(place: int, path: bytes, most: int) -> None:
+    """All its options are said again, since what is not said falls back to the kernel's own (bubblewrap's are in bubblewrap.c)."""
+    context = _called("syscall", _FSPICK, place, path, _CLOSES_AT_EXEC | _TAKES_NO_LINK | _MOUNTS_NOTHING)
+    try:
+        for name, value in (("mode", "620"), ("ptmxmode", "666"), ("max", str(most))):
+            _called("syscall", _FSCONFIG, context, _SET_STRING, name.encode(), value.encode(), 0)
+        _called("syscall", _FSCONFIG, context, _RECONFIGURE, None, None, 0)
+    finally:
+        os.close(context)
+
+
+def _called(name: str, *arguments: int | bytes | None) -> int:
+    words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    returned = int(getattr(_libc, name)(*words))
+    if returned < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return returned
+
+
+def _bound_system_v(pages: int) -> None:
+    """In the namespace in which this process is."""
+    for name, value in (("shmall", str(pages)), ("msgmni", str(_QUEUES)), ("sem", _SEMAPHORES)):
+        with open(f"/proc/sys/kernel/{name}", "w", encoding="ascii") as file:
+            file.write(value)
+
+
+def _main(pid: int, started: str, most: int, pages: int) -> None:
+    failed = []
+    try:
+        agent = _process(pid, started)
+        mounts, memory = (os.open(f"ns/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=agent) for name in ("mnt", "ipc"))
+        _called("setns", fcntl.ioctl(mounts, _OWNER), 0)
+        try:
+            _called("setns", memory, 0)
+            _bound_system_v(pages)
+        except OSError as error:
+            failed.append(f"What a sandbox keeps in System V's memory is not bounded ({error.strerror}).")
+        if not sys.stdin.readline():
+            return
+        _called("setns", mounts, 0)
+        _bound_terminals(-1, b"/dev/pts", most)
+    except OSError as error:
+        failed.append(f"One sandbox can take all terminals of the host ({error.strerror}).")
+    sys.stdout.write("\n".join(failed))
+
+
+if __name__ == "__main__":
+    _main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
