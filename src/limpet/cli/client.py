@@ -1,9 +1,10 @@
 """How commands speak to a gateway: its key, its refusals, and no proxy on the way to this machine itself."""
 
-import ipaddress
 import os
 
 import httpx2
+
+from limpet.core import loopback
 
 
 def key_headers() -> dict[str, str]:
@@ -22,8 +23,4 @@ def refusal(response: httpx2.Response) -> str:
 
 def is_loopback(url: str) -> bool:
     """A gateway on this machine is never asked through a proxy."""
-    host = httpx2.URL(url).host
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return loopback.is_loopback(httpx2.URL(url).host)

@@ -16,12 +16,13 @@ import anyio
 from limpet import wiring
 from limpet.cli.run import refuse_unmeant
 from limpet.core.errors import AddressUnusable, ConfigInvalid
+from limpet.core.loopback import is_loopback
 from limpet.core.ports import Runtime
 from limpet.core.secret import Secret
 from limpet.guard.policy import Policy
 from limpet.guard.redact import Redaction
 from limpet.mcp import http, stdio
-from limpet.mcp.door import SHORTEST, Door, is_loopback
+from limpet.mcp.door import SHORTEST, Door
 from limpet.mcp.session import Offering
 from limpet.tools.bash.config import BashConfig, ShellConfig, shell_config_from
 from limpet.workspace.approvals import ApprovalRequest, Approver
@@ -75,7 +76,7 @@ async def _over_stdio(options: Options, rules: ShellConfig) -> None:
 
 async def _over_http(options: Options, rules: ShellConfig, host: str, port: int) -> None:
     token = _token()
-    if token is None and not is_loopback(f"[{host}]" if ":" in host else host):
+    if token is None and not is_loopback(host):
         raise ConfigInvalid(
             WHERE, "--http", f"{host} is not this machine's loopback; set {TOKEN} to a secret that clients send."
         )

@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 
 from limpet.config.bind import Binder
 from limpet.config.sections import Auth, Database, Features, Provider, Sections, Server, Storage
-from limpet.config.sources import find_source, home_directory, overlaid, source_of
+from limpet.config.sources import find_source, overlaid, source_of
 from limpet.config.storage import conflicts, settled
 from limpet.core.errors import ConfigInvalid
+from limpet.core.home import home_directory
+from limpet.core.loopback import is_loopback
 from limpet.core.secret import Secret
 from limpet.upstreams.routing import ProviderSettings
 
@@ -149,7 +151,7 @@ def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
     shell, containers = sections.features.shell, sections.features.containers
     limits = sections.features.server_tools.shell_limits
     url = sections.database.url
-    if sections.auth.mode == "none" and not _is_loopback(sections.server.host):
+    if sections.auth.mode == "none" and not is_loopback(sections.server.host):
         yield (
             "server.host",
             f'{sections.server.host} can be reached from other machines, and auth.mode = "none" lets in whoever comes; '
@@ -189,12 +191,3 @@ def _is_network(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

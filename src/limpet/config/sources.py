@@ -1,6 +1,5 @@
 """Where settings come from: one TOML file and the environment laid over it. Reads; decides nothing about a value."""
 
-import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -22,15 +21,6 @@ class Source:
     where: str
     base: Path
     table: dict[str, Any]
-
-
-def home_directory(environ: Mapping[str, str]) -> Path:
-    """Where state lives: LIMPET_HOME, else /var/lib/limpet as root, else ~/.local/share/limpet. Absolute."""
-    if named := environ.get("LIMPET_HOME"):
-        return Path(named).expanduser().absolute()
-    if os.geteuid() == 0:
-        return Path("/var/lib/limpet")
-    return Path(environ.get("HOME") or "~").expanduser() / ".local/share/limpet"
 
 
 def find_source(named: Path | None, home: Path, working_directory: Path) -> Source:

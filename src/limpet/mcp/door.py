@@ -4,18 +4,15 @@ Plain ASGI: it touches no byte of a stream. `tests/mcp/test_door.py` tries it.
 """
 
 import hmac
-import re
-from ipaddress import ip_address
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from limpet.core.loopback import is_loopback_host
 from limpet.core.secret import Secret
 
 SHORTEST = 16  # characters of a token
-# A name or an IPv4 address, or an IPv6 address in brackets, and a port.
-_HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
 class Door:
@@ -40,7 +37,7 @@ class Door:
             return 403, "Web pages may not use this server: it answers no request with an Origin."
         if self._token is not None:
             return None if self._knows(headers) else (401, "Send the token as `Authorization: Bearer …`.")
-        if len(headers.getlist("host")) != 1 or not is_loopback(headers["host"]):
+        if len(headers.getlist("host")) != 1 or not is_loopback_host(headers["host"]):
             return 403, "Without a token the server answers only at 127.0.0.1, ::1 and localhost."
         return None
 
@@ -48,16 +45,3 @@ class Door:
         kind, _, given = headers.get("authorization", "").partition(" ")
         known = self._token.reveal() if self._token is not None else ""
         return kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), known.encode())
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a Host header, or an address to listen on, is this machine itself."""
-    if (found := _HOST.fullmatch(host)) is None:
-        return False
-    name = found[1].lower().strip("[]")
-    if name == "localhost":
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False

@@ -4,19 +4,16 @@ So a request needs a loopback Host (which DNS rebinding cannot give), no foreign
 site sends it, and a JSON or multipart body. Plain ASGI: it touches no byte of a stream. `tests/wire/test_attacks.py` tries it.
 """
 
-import re
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from limpet.core.loopback import is_loopback_host
 from limpet.server.callers import ANYBODY, admit
 from limpet.server.errors import error_response
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
-# A name or an IPv4 address, or an IPv6 address in brackets, and a port; no user, path or fragment, which a URL may have.
-_HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
 class LoopbackOnly:
@@ -41,7 +38,7 @@ class LoopbackOnly:
 def refuse(method: str, headers: Headers) -> tuple[int, str, str] | None:
     """Why a request may not pass: status, code, sentence. None lets it pass."""
     host = headers.get("host", "")
-    if len(headers.getlist("host")) != 1 or not is_loopback(host):
+    if len(headers.getlist("host")) != 1 or not is_loopback_host(host):
         return (
             403,
             "host_not_allowed",
@@ -77,19 +74,6 @@ def refuse(method: str, headers: Headers) -> tuple[int, str, str] | None:
             f"The body must be JSON: send Content-Type: application/json (got {given!r}).",
         )
     return None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a Host header names this machine itself."""
-    if (found := _HOST.fullmatch(host)) is None:
-        return False
-    name = found[1].lower().strip("[]")
-    if name == "localhost":
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def _same_place(origin: str, host: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from limpet.core.errors import ConfigInvalid
+from limpet.core.home import home_directory
 from limpet.core.ports import Limits, Offer, Runtime, SandboxRef
 from limpet.guard.policy import Policy
 from limpet.guard.redact import Redaction
@@ -53,7 +54,7 @@ def load_runtime(
 ) -> Runtime:
     """A runtime by its name, not yet opened. Nothing starts before its `async with`.
 
-    `home` is where it keeps its own things (None: `default_home()`), `settings` are the runtime's own, where it has any.
+    `home` is where it keeps its own things (None: `core.home.home_directory`), `settings` are the runtime's own, where it has any.
     Raises ConfigInvalid for a name that is unknown or not built yet, naming those that are; `where` and `key` say where the
     name came from.
     """
@@ -61,7 +62,7 @@ def load_runtime(
         problem = "is not built yet" if name in RUNTIMES_TO_COME else "is not a runtime"
         raise ConfigInvalid(where, key, f"{name!r} {problem}; choose one of: {', '.join(sorted(RUNTIMES))}.")
     if name in RUNTIME_SETTINGS:
-        made = load(RUNTIME_SETTINGS[name])(home=home or default_home(), **settings)
+        made = load(RUNTIME_SETTINGS[name])(home=home or home_directory(os.environ), **settings)
         return cast(Runtime, load(RUNTIMES[name])(made))
     return cast(Runtime, load(RUNTIMES[name])())
 
@@ -69,13 +70,6 @@ def load_runtime(
 def known_gaps(name: str) -> Mapping[str, str]:
     """The cases of the conformance suite that this runtime is known to fail: their names, and why."""
     return cast(Mapping[str, str], load(KNOWN_GAPS[name])) if name in KNOWN_GAPS else {}
-
-
-def default_home() -> Path:
-    """Where everything that lasts is kept: LIMPET_HOME, else /var/lib/limpet for root and ~/.local/share/limpet for others."""
-    if named := os.environ.get("LIMPET_HOME"):
-        return Path(named)
-    return Path("/var/lib/limpet") if os.geteuid() == 0 else Path.home() / ".local/share/limpet"
 
 
 @asynccontextmanager
