@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from limpet.cli.loading import begin_loading
 from limpet.core.errors import ConfigInvalid, LimpetError
 
 FAILED, MISUSED, INTERRUPTED, BOX_FAILED = 1, 2, 130, 125
@@ -31,6 +32,7 @@ app = typer.Typer(
 
 def main() -> None:
     """The program. Exits 0, with the command's own code, 1 where something failed, 2 where it was called wrongly."""
+    begin_loading()
     try:
         app()
     except KeyboardInterrupt:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import anyio
 
 from limpet import wiring
+from limpet.cli.loading import end_loading
 from limpet.cli.run import refuse_unmeant
 from limpet.core.errors import AddressUnusable, ConfigInvalid
 from limpet.core.loopback import is_loopback
@@ -56,6 +57,7 @@ class Options:
 
 def mcp(options: Options) -> None:
     """Serve until the client leaves, or a signal comes. Raises ConfigInvalid, and LimpetError for whatever keeps it from serving."""
+    end_loading()
     refuse_unmeant(WHERE, options.runtime, unsafe_local=options.unsafe_local)
     refuse_unusable(options.name, where=WHERE)
     if options.directory is not None and not options.directory.is_dir():

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 from limpet import wiring
+from limpet.cli.loading import end_loading
 from limpet.config import Overrides, load_config
 
 EXAMPLE = {
@@ -22,6 +23,7 @@ def serve(config: Path | None, *, host: str | None, port: int | None, unsafe_loc
 
 def announce(*, address: str, runtime: str, reason: str) -> None:
     """Called once, when requests are answered. `reason` says why that runtime, and what was found of it."""
+    end_loading()
     print(announcement(address=address, runtime=runtime, reason=reason), flush=True)
 
 
