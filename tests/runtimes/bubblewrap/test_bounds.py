@@ -23,6 +23,31 @@ _HOG = "python3 -c 'b = bytearray(400 << 20)'"
 _BOMB = "python3 -c 'import os, time\nwhile True:\n try: os.fork()\n except OSError: time.sleep(0.01)'"
 _FILLS = "while head -c 4000000 /dev/zero >> full; do sleep 0.02; done"
 _KILLED = "killed: the disk limit of 20 MiB was reached."
+_UNSEEN = (
+    "killed: the disk limit of 20 MiB was reached with files that have no name, and are mapped or were sent through"
+    " sockets and not received."
+)
+_MAPS = """exec python3 -c '
+import ctypes, os, time
+for _ in range(99):
+    file = os.open(".", os.O_RDWR | os.O_TMPFILE)
+    os.write(file, bytes(4_000_000))
+    ctypes.CDLL(None).mmap(None, 4096, 1, 1, file, ctypes.c_long(0))
+    os.close(file)
+    time.sleep(0.05)
+' """
+# Sends files without a name to a socket that it reads or does not, each with 4 MB in it.
+_SENDS = """exec python3 -c '
+import os, socket, sys, time
+here, there = socket.socketpair(socket.AF_UNIX)
+for _ in range(int(sys.argv[1])):
+    file = os.open(".", os.O_RDWR | os.O_TMPFILE)
+    os.write(file, bytes(4_000_000))
+    socket.send_fds(here, [b"."], [file])
+    os.close(file)
+    if sys.argv[2] == "received": os.close(socket.recv_fds(there, 1, 1)[1][0])
+    time.sleep(0.05)
+' """
 _LEFT = "the disk limit of 20 MiB was reached: a process that an earlier command had left running was killed."
 
 
@@ -143,12 +168,26 @@ async def test_every_writable_place_counts(small: BubblewrapRuntime, place: str)
         "exec 7> hidden; rm hidden; while head -c 4000000 /dev/zero >&7; do sleep 0.02; done",
         "while echo; do i=$((i + 1)); head -c 4000000 /dev/zero > f$i; sleep 0.02; done > /dev/null",
         "head -c 4000000 /dev/zero > f; for i in $(seq 99); do cp f f$i; ln f f-$i; rm f; mv f-$i f; sleep 0.02; done",
+        "python3 -c 'import os, time\nfor i in range(99): os.posix_fallocate(os.open(str(i), 66), 0, 1 << 22); time.sleep(0.02)'",
     ],
-    ids=["without_a_name", "many_files", "links"],
+    ids=["without_a_name", "many_files", "links", "allocating"],
 )
 async def test_no_way_of_writing_is_overlooked(small: BubblewrapRuntime, script: str) -> None:
     async with box_of(small) as box:
         assert await notes_of(box, script) == (Exited(137), (_KILLED,))
+
+
+@pytest.mark.parametrize("script", [f"{_SENDS} 99 kept", _MAPS], ids=["sent_and_not_received", "mapped_and_not_open"])
+async def test_files_that_no_look_finds_count_too(small: BubblewrapRuntime, script: str) -> None:
+    async with box_of(small) as box:
+        assert await notes_of(box, script) == (Exited(137), (_UNSEEN,))
+        assert await notes_of(box, "head -c 1000000 /dev/zero > small; sleep 0.3") == (Exited(0), ())
+
+
+async def test_files_that_are_sent_and_received_are_nobodys_fault(small: BubblewrapRuntime) -> None:
+    async with box_of(small) as box:
+        assert await notes_of(box, f"{_SENDS} 20 received") == (Exited(0), ())
+        assert await notes_of(box, f"{_SENDS} 3 kept") == (Exited(0), ())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the agent's descriptors show only to root")

@@ -1,6 +1,8 @@
 """How much a box's files take up, and what becomes of commands that fill the disk."""
 
+import mmap
 import os
+import socket
 from pathlib import Path
 
 from limpet.runtimes.bubblewrap.disk import used_by
@@ -9,7 +11,7 @@ _MIB = 1 << 20
 
 
 def _use(*directories: Path) -> int:
-    return used_by(directories)
+    return used_by(directories).bytes
 
 
 def test_allocated_blocks_count_not_sizes_and_each_file_once(tmp_path: Path) -> None:
@@ -36,9 +38,35 @@ def test_a_file_without_a_name_counts_while_a_process_holds_it(tmp_path: Path) -
     with (tmp_path / "gone").open("wb", buffering=0) as file:
         file.write(b"x" * _MIB)
         os.unlink(tmp_path / "gone")
-        held = used_by([tmp_path], [os.getpid()])
+        held = used_by([tmp_path], [os.getpid()]).bytes
 
-    assert held - used_by([tmp_path], [os.getpid()]) >= _MIB
+    assert held - used_by([tmp_path], [os.getpid()]).bytes >= _MIB
+
+
+def test_descriptors_that_are_under_way_through_a_socket_are_noticed(tmp_path: Path) -> None:
+    sender, receiver = socket.socketpair(socket.AF_UNIX)
+    with sender, receiver, (tmp_path / "sent").open("wb") as file:
+        before = used_by([tmp_path], [os.getpid()]).hidden
+        socket.send_fds(sender, [b"x"], [file.fileno()] * 3)
+        waiting = used_by([tmp_path], [os.getpid()]).hidden
+        for descriptor in socket.recv_fds(receiver, 1, 3)[1]:
+            os.close(descriptor)
+        after = used_by([tmp_path], [os.getpid()]).hidden
+
+    assert (before, waiting, after) == (0, 3, 0)
+
+
+def test_what_is_mapped_without_a_name_is_noticed(tmp_path: Path) -> None:
+    before = used_by([tmp_path], [os.getpid()]).hidden
+    with (tmp_path / "gone").open("wb+") as file:
+        file.truncate(_MIB)
+        mapped = mmap.mmap(file.fileno(), _MIB)
+    named = used_by([tmp_path], [os.getpid()]).hidden
+    os.unlink(tmp_path / "gone")
+    held = used_by([tmp_path], [os.getpid()]).hidden
+    mapped.close()
+
+    assert (before, named, held, used_by([tmp_path], [os.getpid()]).hidden) == (0, 0, 1, 0)
 
 
 def test_no_depth_hides_anything(tmp_path: Path) -> None:

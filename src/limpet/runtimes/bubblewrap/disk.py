@@ -3,8 +3,9 @@
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from limpet.runtimes.beneath import DIRECTORY
@@ -13,15 +14,24 @@ _LONGEST = 30.0  # seconds; then what was found counts
 _BLOCK = 512  # of st_blocks, whatever the file system's own are
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """`bytes` that were found, and how many ways there were to files without a name whose size nobody sees: descriptors under way
+    through sockets (SCM_RIGHTS, unix(7)), and mappings."""
+
+    bytes: int
+    hidden: int
+
+
 def used_by(
     directories: Iterable[Path], processes: Iterable[int] = (), *, goes_on: Callable[[], bool] = lambda: True
-) -> int:
+) -> Usage:
     """Bytes that files below `directories` take up: blocks that are allocated, so holes count nothing, and each file once however
     many names it has. To these come files without any name that `processes` hold open there.
 
-    Not seen are a file without a name that is mapped and not open; and, where this process isn't root, a directory that its own
-    owner has closed, and what processes hold that hide, as the agent with its spool does. Half a minute is spent at most, and
-    no more once `goes_on` says no.
+    Not seen are files without a name that are mapped and not open, or under way through sockets (`Usage.hidden`); and, where
+    this process isn't root, a directory that its own owner has closed, and what processes hold that hide, as the agent with its
+    spool does. Half a minute is spent at most, and no more once `goes_on` says no.
     """
     tally = _Tally(goes_on)
     for directory in directories:
@@ -29,12 +39,13 @@ def used_by(
             tally.walk(directory)
     for pid in processes:
         tally.look_into(pid)
-    return tally.bytes
+    return Usage(tally.bytes, tally.hidden)
 
 
 class _Tally:
     def __init__(self, goes_on: Callable[[], bool]) -> None:
         self.bytes = 0
+        self.hidden = 0
         self._goes_on = goes_on
         self._shared: set[tuple[int, int]] = set()  # files that may be met again
         self._devices: set[int] = set()
@@ -76,7 +87,9 @@ class _Tally:
         self.bytes += status.st_blocks * _BLOCK
 
     def look_into(self, pid: int) -> None:
-        """Count the files without a name that a process has open on the same file systems."""
+        """Count the files without a name that a process has open on the same file systems, and how it may hold further ones."""
+        with suppress(OSError):
+            self.hidden += sum(device in self._devices for device in _mapped_without_a_name(pid))
         directory = f"/proc/{pid}/fd"
         with suppress(OSError):
             for name in os.listdir(directory):
@@ -84,6 +97,25 @@ class _Tally:
                     status = os.stat(f"{directory}/{name}")
                     if status.st_nlink == 0 and status.st_dev in self._devices:
                         self._count(status)
+                    elif stat.S_ISSOCK(status.st_mode):
+                        self.hidden += _in_flight(f"/proc/{pid}/fdinfo/{name}")
+
+
+def _mapped_without_a_name(pid: int) -> Iterator[int]:
+    """The device of each such mapping (proc_pid_maps(5))."""
+    text = Path(f"/proc/{pid}/maps").read_bytes()
+    for line in text.splitlines() if b" (deleted)" in text else ():
+        if line.endswith(b" (deleted)"):
+            major, _, minor = line.split(None, 4)[3].partition(b":")
+            yield os.makedev(int(major, 16), int(minor, 16))
+
+
+def _in_flight(path: str) -> int:
+    """Descriptors that wait in a socket to be received (Linux 5.6); of one that listens also what waits in connections."""
+    for line in Path(path).read_text().splitlines():
+        if line.startswith("scm_fds:"):
+            return int(line.removeprefix("scm_fds:"))
+    return 0
 
 
 class _Steps:

@@ -25,6 +25,7 @@ from limpet.runtimes.bubblewrap.leftovers import traces
 from limpet.runtimes.bubblewrap.limits import Groups, find_groups
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
 from limpet.runtimes.bubblewrap.settings import ENDS_WITH_OWNER, NAME, Agent, BubblewrapSettings, Place, reference
+from limpet.runtimes.bubblewrap.unseen import Ledger
 from limpet.runtimes.bubblewrap.watch import Watched, children_of, watch
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.refusals import refuse_impossible_spec
@@ -63,6 +64,7 @@ class BubblewrapRuntime:
         self._walls: frozenset[Offer] = frozenset()
         self._unbounded: tuple[str, ...] = ()  # of the last box, in sentences
         self._looking = anyio.CapacityLimiter(_LOOKS_AT_ONCE)
+        self._ledger = Ledger()
         self._living: set[BubblewrapSandbox] = set()
         self._locks: dict[str, anyio.Lock] = {}  # by a box's short name: it is booted or cleared, one at a time
 
@@ -301,6 +303,7 @@ class BubblewrapRuntime:
             floor=self._settings.disk_floor_mb << 20,
             every=self._settings.disk_every,
             limiter=self._looking,
+            ledger=self._ledger,
             members=lambda: children_of(agent.pid) if groups is None else groups.members(place.group),
         )
         with scope:

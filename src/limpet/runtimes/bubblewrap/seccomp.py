@@ -50,6 +50,8 @@ _FAMILIES = frozenset({socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.A
 _LAST_FAMILY = 64
 # Transports of the internet families that few programs use, whose modules the kernel would load for a command: DCCP, L2TP, SCTP.
 _RARE_PROTOCOLS = (33, 115, 132)
+# fallocate(2) without this flag takes up disk that nobody is seen to write; libraries then write instead.
+_PUNCH_HOLE = 2
 _TYPE_INTO_TERMINAL = 0x5412
 _PASTE_INTO_TERMINAL = 0x541C
 
@@ -72,6 +74,8 @@ def program(*, denies_memory_files: bool = False) -> bytes:
             rules.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", flag)
     # Its flags lie in memory, where a filter cannot look; without it, libraries take clone.
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    allocates = pyseccomp.Arg(1, pyseccomp.MASKED_EQ, _PUNCH_HOLE, 0)
+    rules.add_rule(pyseccomp.ERRNO(errno.EOPNOTSUPP), "fallocate", allocates)
     for request in (_TYPE_INTO_TERMINAL, _PASTE_INTO_TERMINAL):
         rules.add_rule(
             pyseccomp.ERRNO(errno.EPERM), "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request)

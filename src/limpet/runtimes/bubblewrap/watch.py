@@ -19,17 +19,19 @@ from limpet.runtimes.bubblewrap.client import Client
 from limpet.runtimes.bubblewrap.disk import used_by
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.settings import Agent
+from limpet.runtimes.bubblewrap.unseen import Ledger, Unseen
 
 _LONGER = 20  # a look may take up a twentieth of the time
 _ASK_AGAIN = 0.1  # seconds between the two moments that show who writes
 _AFTER_A_KILL = 0.3
 _MIB = 1 << 20
+_WITH_UNSEEN = " with files that have no name, and are mapped or were sent through sockets and not received"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
     """One box. `limit` and `floor` in bytes: what it may use, and what must stay free on the host. `members` lists its processes;
-    `limiter` bounds how many boxes are looked at in one moment."""
+    `limiter` bounds how many boxes are looked at in one moment; `ledger` is shared by all."""
 
     agent: Agent
     directories: tuple[Path, ...]
@@ -38,6 +40,7 @@ class Watched:
     every: float
     members: Callable[[], set[int]]
     limiter: anyio.CapacityLimiter
+    ledger: Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +51,14 @@ class Reached:
     every_writer: bool
 
 
-def decide(*, used: int, limit: int, free: int, floor: int) -> Reached | None:
-    """Which limit these bytes reach."""
+def decide(*, used: int, limit: int, free: int, floor: int, unseen: int = 0) -> Reached | None:
+    """Which limit these bytes reach; `unseen` come to those that are used."""
     if free < floor:
         return Reached("the disk of the host is nearly full", True)
     if used > limit:
         return Reached(f"the disk limit of {limit // _MIB} MiB was reached", False)
+    if used + unseen > limit:
+        return Reached(f"the disk limit of {limit // _MIB} MiB was reached{_WITH_UNSEEN}", False)
     return None
 
 
@@ -64,10 +69,12 @@ class Looks:
 
     watched: Watched
     used: int = 0
+    unseen: int = 0
     is_over: bool = False
     _free: int = 0
     _activity: frozenset[tuple[int, ...]] = field(default_factory=frozenset)
     _not_before: float = 0.0
+    _hidden: Unseen = field(default_factory=Unseen)
 
     def take(self) -> Reached | None:
         """Blocking. Only where something has run since the last look; and where that look took long, only after a while or when
@@ -79,13 +86,21 @@ class Looks:
         free = _free_on(self.watched.directories[0])
         begun = time.monotonic()
         if begun >= self._not_before or self._free - free > self.watched.limit - self.used:
-            processes = [*members, self.watched.agent.pid]
-            self.used = used_by(self.watched.directories, processes, goes_on=lambda: not self.is_over)
+            self._look({*members, self.watched.agent.pid}, free)
             self._not_before = begun + _LONGER * (time.monotonic() - begun)
             self._free = free
             # Only now: what was not looked at is looked at next time.
             self._activity = activity
-        return decide(used=self.used, limit=self.watched.limit, free=free, floor=self.watched.floor)
+        watched = self.watched
+        return decide(used=self.used, limit=watched.limit, free=free, floor=watched.floor, unseen=self.unseen)
+
+    def _look(self, processes: set[int], free: int) -> None:
+        watched, name = self.watched, self.watched.agent.boot_id
+        usage = used_by(watched.directories, processes, goes_on=lambda: not self.is_over)
+        self.used = usage.bytes
+        watched.ledger.note(name, usage.bytes)
+        others = watched.ledger.others(name)
+        self.unseen = self._hidden.after(usage, free=free, others=others, processes=processes)
 
     def expect_change(self) -> None:
         """Look properly next time."""
@@ -109,6 +124,7 @@ async def watch(watched: Watched, client: Client) -> None:
         return
     finally:
         looks.is_over = True
+        watched.ledger.close(watched.agent.boot_id)
 
 
 async def _stop_writers(client: Client, reached: Reached) -> bool:
