@@ -1,18 +1,17 @@
 """Holds docs/runtimes.md to the code: offers, known gaps, remedies, defaults, and the example."""
 
-import ast
 import os
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from limpet import wiring
 from limpet.core.ports import Offer
-from limpet.runtimes.bubblewrap import probe
 from limpet.runtimes.bubblewrap.limits import find_groups
+from limpet.runtimes.bubblewrap.remedies import SETTINGS, Host, remedy
 from limpet.runtimes.bubblewrap.settings import BubblewrapSettings
 from limpet.runtimes.local.walls import LEAST as LANDLOCK_OF_LOCAL
 from limpet.runtimes.local.walls import version as landlock
@@ -70,14 +69,20 @@ def test_the_known_gaps_are_those_of_the_code() -> None:
 
 
 def test_the_remedies_are_those_that_the_probe_prints() -> None:
-    texts = [
-        node.value
-        for node in ast.walk(ast.parse(Path(probe.__file__).read_text("utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    plain = Host(engine="", filtered=False, profile="", settings=dict.fromkeys(SETTINGS, ""), bwrap="/usr/bin/bwrap")
+    refusals = [
+        ("bwrap: Operation not permitted", replace(plain, settings={**plain.settings, name: "0"})) for name in SETTINGS
     ]
-    remedies = [row[1].rpartition(" with `")[2] for row in table("| where | remedy |")]
-    assert len(remedies) == 4
-    assert [remedy for remedy in remedies if not any(remedy in text for text in texts)] == []
+    refusals += [
+        ("bwrap: Operation not permitted", replace(plain, profile="mine")),
+        ("unshare: no", replace(plain, engine="docker")),
+    ]
+    printed = "\n".join(remedy(complaint, host) for complaint, host in refusals)
+
+    remedies = [row[1].rpartition("`")[2] for row in table("| where | remedy |")]
+    assert len(remedies) == 7
+    in_words = [remedy for remedy in remedies if remedy not in printed]
+    assert [words[:10] for words in in_words] == ["the same p", "those flag"]
 
 
 def test_the_default_limits_are_those_of_the_settings() -> None:

@@ -45,7 +45,8 @@ class RuntimeUnavailable(LimpetError):
     """This host cannot run that kind of sandbox. `remedy` is what would mend it."""
 
     def __init__(self, runtime: str, reason: str, remedy: str) -> None:
-        super().__init__(f"The runtime {runtime} does not work here: {reason} {remedy}".rstrip())
+        mends = f" To mend it: {remedy}" if remedy else ""
+        super().__init__(f"The runtime {runtime} does not work here: {reason}{mends}")
         self.runtime = runtime
         self.reason = reason
         self.remedy = remedy

@@ -1,20 +1,11 @@
 """Whether boxes can be had on this host, by really booting one; and if not, what would mend it."""
 
 import os
-from pathlib import Path
 from shutil import which
 
 from limpet.core.ports import Probe
 from limpet.runtimes.bubblewrap.limits import Groups
-
-_APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
-_CLONE = "/proc/sys/kernel/unprivileged_userns_clone"
-_MOST = "/proc/sys/user/max_user_namespaces"
-_PROFILE = (
-    "printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap /usr/bin/bwrap flags=(unconfined) {\\n  userns,\\n}\\n'"
-    " | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r /etc/apparmor.d/bwrap"
-)
-_DOCKER = "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
+from limpet.runtimes.bubblewrap.remedies import Host, remedy
 
 
 def missing_programs() -> Probe | None:
@@ -31,42 +22,8 @@ def explain(complaint: str) -> Probe:
     says_it_all = "lets no other user pass" in complaint or "apt-get" in complaint
     if "No space left" in complaint:
         shows = "Make room on the disk of LIMPET_HOME."
-    remedy = remedy_for(complaint) or ("" if says_it_all else shows)
-    return Probe(works=False, detail=f"A box did not start: {complaint}", remedy=remedy)
-
-
-def remedy_for(complaint: str) -> str:
-    """What would let this host make boxes, from the words in which one did not start; "" where that is not known to be the reason."""
-    about_users = any(
-        word in complaint for word in ("uid map", "user namespace", "Operation not permitted", "No permissions")
-    )
-    if _read(_MOST) == "0":
-        return "sysctl -w user.max_user_namespaces=10000"
-    if _read(_CLONE) == "0" and about_users:
-        return "sysctl -w kernel.unprivileged_userns_clone=1"
-    if "Unknown option" in complaint:
-        return "Install bubblewrap 0.8.0 or newer (Debian 12, Ubuntu 24.04)."
-    if _read(_APPARMOR) == "1" and about_users:
-        return _PROFILE
-    if (_in_container() or _is_filtered()) and (about_users or "mount" in complaint):
-        return _DOCKER
-    return ""
-
-
-def _in_container() -> bool:
-    return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
-
-
-def _is_filtered() -> bool:
-    """Whether some of this process's calls are refused: many containers carry no other mark (proc_pid_status(5))."""
-    return "\nSeccomp:\t2" in _read("/proc/self/status")
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return ""
+    mends = remedy(complaint, Host.here()) or ("" if says_it_all else shows)
+    return Probe(works=False, detail=f"A box did not start: {complaint}", remedy=mends)
 
 
 def notes(groups: Groups | None) -> tuple[str, ...]:

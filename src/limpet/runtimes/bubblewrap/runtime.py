@@ -23,6 +23,7 @@ from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.layout import lay_out
 from limpet.runtimes.bubblewrap.leftovers import traces
 from limpet.runtimes.bubblewrap.limits import Groups, find_groups
+from limpet.runtimes.bubblewrap.remedies import Host, remedy
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
 from limpet.runtimes.bubblewrap.settings import ENDS_WITH_OWNER, NAME, Agent, BubblewrapSettings, Place, reference
 from limpet.runtimes.bubblewrap.unseen import Ledger
@@ -130,9 +131,9 @@ class BubblewrapRuntime:
             async with self._locks.setdefault(place.short, anyio.Lock()):
                 return await self._boot(spec, place, earlier)
         except BootFailed as error:
-            if remedy := probe.remedy_for(error.reason):
-                reason = f"a box did not start: {error.reason.rstrip('.')}. This would mend it:"
-                raise RuntimeUnavailable(NAME, reason, remedy) from error
+            if mends := remedy(error.reason, Host.here()):
+                reason = f"a box did not start: {error.reason.rstrip('.')}."
+                raise RuntimeUnavailable(NAME, reason, mends) from error
             raise
 
     async def _boot(self, spec: SandboxSpec, place: Place, earlier: Agent | None) -> BubblewrapSandbox:
