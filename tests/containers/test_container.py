@@ -119,6 +119,7 @@ def test_a_container_on_the_wire() -> None:
         "limits": {"memory": "per process", "processes": "per process", "cpu": "none", "disk": "per sandbox"},
     }
     assert container_object(record, END + 1, held)["status"] == "expired"
+    assert container_object(record, T, replace(held, notes=("So.",)))["limits"]["notes"] == ["So."]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 
-from limpet.runtimes.bubblewrap.limits import find_groups
+from limpet.runtimes.bubblewrap.limits import find_groups, held
 from tests.support.gateway import Gateway
 from tests.support.host import eventually, processes_of, rows, stored_ref
 from tests.wire.asking import SHELL, container_of, printed, referring_to, run
@@ -17,7 +17,14 @@ DAY = 24 * 3600
 
 # What limits bind in the default runtime where this test runs.
 _WHOLE = "per sandbox" if find_groups() else "per process"
-LIMITS = {"memory": _WHOLE, "processes": _WHOLE, "cpu": _WHOLE if find_groups() else "none", "disk": "per sandbox"}
+LIMITS: dict[str, Any] = {
+    "memory": _WHOLE,
+    "processes": _WHOLE,
+    "cpu": _WHOLE if find_groups() else "none",
+    "disk": "per sandbox",
+}
+if _NOTES := held(find_groups()).notes:
+    LIMITS["notes"] = list(_NOTES)
 
 
 def made(client: openai.OpenAI, name: str = "a box", **fields: Any) -> str:

@@ -13,8 +13,8 @@ from limpet.store.files import ContainerFileRecord
 
 def container_object(record: ContainerRecord, now: int, held: Held) -> dict[str, Any]:
     """The container at the time `now` (microseconds). `expires_at` and `idle_ttl_secs` are extensions (seed 04), and so is `limits`:
-    what its limits bind on this host, "per sandbox", "per process" or "none". Without a limit of its own there is no
-    `memory_limit`: OpenAI's schema has no null there."""
+    what its limits bind on this host, "per sandbox", "per process" or "none", and where something is not held, `notes` that
+    say so. Without a limit of its own there is no `memory_limit`: OpenAI's schema has no null there."""
     shape = {
         "id": record.id,
         "object": "container",
@@ -26,9 +26,16 @@ def container_object(record: ContainerRecord, now: int, held: Held) -> dict[str,
         "network_policy": record.spec.get("network_policy", {"type": "disabled"}),
         "expires_at": seconds(expires_at(record)),
         "idle_ttl_secs": record.idle_ttl,
-        "limits": {name: _bound(scope) for name, scope in asdict(held).items()},
+        "limits": _limits(held),
     }
     return shape if record.memory_limit is None else {**shape, "memory_limit": record.memory_limit}
+
+
+def _limits(held: Held) -> dict[str, Any]:
+    scopes = asdict(held)
+    notes = scopes.pop("notes")
+    shape: dict[str, Any] = {name: _bound(scope) for name, scope in scopes.items()}
+    return {**shape, "notes": list(notes)} if notes else shape
 
 
 def _bound(scope: Scope) -> str:

@@ -70,12 +70,13 @@ Scope = Literal["sandbox", "process", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What a limit binds on this host: a whole sandbox, each process in it, or nothing."""
+    """What a limit binds on this host: a whole sandbox, each process in it, or nothing. `notes` say in sentences what is not held."""
 
     memory: Scope = "none"
     processes: Scope = "none"
     cpu: Scope = "none"
     disk: Scope = "none"
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

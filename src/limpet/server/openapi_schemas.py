@@ -178,7 +178,8 @@ def _containers() -> Json:
             {"memory_limit": {"type": "string", "description": "1g, 4g, 16g, 64g; other amounts are an extension."}},
         ),
         "Limits": shape(
-            dict.fromkeys(("memory", "processes", "cpu", "disk"), one_of("per sandbox", "per process", "none"))
+            dict.fromkeys(("memory", "processes", "cpu", "disk"), one_of("per sandbox", "per process", "none")),
+            {"notes": {"type": "array", "items": TEXT, "description": "What is not held here, one sentence each."}},
         ),
         "ContainerFile": _container_file(),
         "File": shape(

@@ -9,21 +9,20 @@ from pathlib import Path
 
 import anyio
 
-from limpet.runtimes.bubblewrap import outside
+from limpet.runtimes.bubblewrap import capabilities, outside
 from limpet.runtimes.bubblewrap.box import Plan
 from limpet.runtimes.bubblewrap.settings import TERMINALS, Agent
 
 Bound = Callable[[], Awaitable[tuple[str, ...]]]
 _WITHIN = 5.0
 _PYTHON = "/usr/bin/python3"
-_ADMINISTERS = 1 << 21  # CAP_SYS_ADMIN
 
 
 @asynccontextmanager
 async def beside(plan: Plan, agent: Agent) -> AsyncIterator[Bound]:
     """Gives what bounds the box, to be called once its agent has answered; that says in sentences what could not be bounded."""
     # Root's groups bound System V too.
-    if plan.user_id is not None and plan.groups is not None and _administers():
+    if plan.user_id is not None and plan.groups is not None and capabilities.has(capabilities.SYS_ADMIN):
         yield lambda: _from_here(agent)
         return
     facts = (str(agent.pid), agent.started, str(TERMINALS), str(_pages(plan)))
@@ -61,13 +60,6 @@ async def _by(helper: anyio.abc.Process) -> tuple[str, ...]:
         code = 1
     unsaid = () if code == 0 else ("One sandbox can take all terminals of the host.",)
     return (*told.decode(errors="replace").splitlines(), *unsaid)
-
-
-@cache
-def _administers() -> bool:
-    """Whether this process may set up mounts (proc_pid_status(5))."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff:"))
-    return bool(int(line.split()[1], 16) & _ADMINISTERS)
 
 
 @cache

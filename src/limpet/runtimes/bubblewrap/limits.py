@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from limpet.core.ports import Held, Limits
+from limpet.runtimes.bubblewrap import capabilities
 
 _PERIOD = 100_000  # microseconds
 # What a box needs beside its commands: bubblewrap's own process, the agent, and room for the agent to start one more.
@@ -194,8 +195,25 @@ def _delegated(root: Path, own: Path) -> Path | None:
 def held(groups: Groups | None) -> Held:
     """What the bounds of a box bind where its groups can, or cannot, be made."""
     if groups is None:
-        return Held(memory="process", processes="process", cpu="none", disk="sandbox")
-    return Held(memory="sandbox", processes="sandbox", cpu="sandbox", disk="sandbox")
+        return Held(memory="process", processes="process", cpu="none", disk="sandbox", notes=tuple(_notes(groups)))
+    return Held(memory="sandbox", processes="sandbox", cpu="sandbox", disk="sandbox", notes=tuple(_notes(groups)))
+
+
+def _notes(groups: Groups | None) -> Iterator[str]:
+    """What cannot be held here, one sentence each."""
+    is_root = os.geteuid() == 0
+    if groups is None:
+        why = "no cgroup can be made here" if is_root else "no cgroup was delegated to this user"
+        yield f"Memory and processes are bounded per process, not per sandbox, since {why}."
+        yield "What processes share in memory (mappings, files in memory) is bounded by the host's memory alone."
+        yield "CPU is not bounded."
+    if not (is_root and capabilities.has(capabilities.SYS_RESOURCE)):
+        yield (
+            "When memory runs out, commands can make the kernel choose their sandbox's agent: then the sandbox ends, and its files"
+            " stay."
+        )
+    if not is_root:
+        yield "On disk, a directory that a command closes to its own user is not counted, nor what processes hold that hide."
 
 
 def of_each_process(limits: Limits, *, whole_box: bool) -> dict[str, int]:

@@ -26,25 +26,7 @@ def explain(complaint: str) -> Probe:
     return Probe(works=False, detail=f"A box did not start: {complaint}", remedy=mends)
 
 
-def notes(groups: Groups | None) -> tuple[str, ...]:
-    """What cannot be held here, one sentence each."""
-    hidden = (
-        () if os.geteuid() == 0 else ("On disk, a directory that a command closes to its own user is not counted.",)
-    )
-    if groups is not None:
-        return hidden
-    why = "no cgroup can be made here" if os.geteuid() == 0 else "no cgroup was delegated to this user"
-    return (
-        f"Memory and processes are bounded per process, not per sandbox, since {why}.",
-        "CPU is not bounded.",
-        *hidden,
-    )
-
-
-def success(groups: Groups | None, unbounded: tuple[str, ...]) -> Probe:
-    """`unbounded` says in sentences what the box that was tried could not be kept from."""
+def success(groups: Groups | None, notes: tuple[str, ...]) -> Probe:
     who = "a user of its own for each sandbox" if os.geteuid() == 0 else "this user"
     bounds = f"cgroups version {groups.version}" if groups else "limits of each process"
-    return Probe(
-        works=True, detail=f"A box ran a command, as {who}, under {bounds}.", notes=(*notes(groups), *unbounded)
-    )
+    return Probe(works=True, detail=f"A box ran a command, as {who}, under {bounds}.", notes=notes)

@@ -6,6 +6,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -80,7 +81,8 @@ class BubblewrapRuntime:
 
     @property
     def held(self) -> Held:
-        return limits.held(self._groups)
+        known = limits.held(self._groups)
+        return replace(known, notes=(*known.notes, *self._unbounded))
 
     async def __aenter__(self) -> Self:
         await to_thread.run_sync(_prepare, self._settings.home)
@@ -115,7 +117,7 @@ class BubblewrapRuntime:
             return probe.explain(error.reason if isinstance(error, BootFailed) else str(error))
         if outcome != Exited(0):
             return Probe(works=False, detail=f"`true` in a box ended with {outcome}.")
-        return probe.success(self._groups, self._unbounded)
+        return probe.success(self._groups, self.held.notes)
 
     async def create(self, spec: SandboxSpec) -> BubblewrapSandbox:
         self._require_open()
