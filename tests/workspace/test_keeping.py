@@ -59,6 +59,22 @@ async def test_where_the_boxs_files_take_none_its_temporary_directory_does(name:
         assert (await box.run("cat ~/.limpet outputs; rm -- " + path)).stdout == b"mine\nmine\n"
 
 
+async def test_a_policy_that_leaves_no_program_in_the_box_loses_no_byte_of_it(home: Path) -> None:
+    data = b"\\c\\0%\n" * 20_000 + bytes(range(256)) * 1_000 + b"\0"
+
+    async def bytes_of_all_values() -> AsyncIterator[bytes]:
+        yield data[:100_001]
+        yield data[100_001:]
+
+    only_tail = Asked(policy=Policy(allowed_commands=frozenset({"tail"})))
+    async with opened("bubblewrap", home) as runtime, open_in(runtime, rules=only_tail) as box:
+        await box.files.write(f"{HOME}/.limpet", b"mine")
+        path = await box.keep("all.bin", bytes_of_all_values)
+
+        assert path == "/tmp/all.bin"
+        assert (await box.run(["tail", "-c", "+1", path])).stdout == data
+
+
 async def test_a_link_that_waits_there_leads_it_nowhere(home: Path) -> None:
     async with opened("bubblewrap", home) as runtime, open_in(runtime) as box:
         await box.run("echo mine | tee ~/.limpet precious; ln -s /mnt/data/precious /tmp/all.txt")

@@ -22,7 +22,7 @@ from limpet.guard.redact import Redaction, Redactor
 from limpet.workspace.audit import Call
 from limpet.workspace.files import WorkspaceFiles
 from limpet.workspace.follow import Delivery, OnOutput, follow, unless_aborted
-from limpet.workspace.keeping import Pieces, keep_in_home, keep_in_memory
+from limpet.workspace.keeping import Pieces, keep_in_home, keep_in_temporary
 from limpet.workspace.misuse import not_a_program, refuse_no_rules, told
 from limpet.workspace.places import HOME, Places
 from limpet.workspace.result import RunResult
@@ -246,7 +246,7 @@ class Workspace:
                 return self.places.inside((await self.files.write(f"{beside}/{name}", pieces())).path)
         if (path := await keep_in_home(self._sandbox, HOME, name, pieces)) is not None:
             return self.places.inside(path)
-        return await keep_in_memory(self._sandbox, name, pieces)
+        return await keep_in_temporary(self._sandbox, name, pieces)
 
     def _screened(self, process: Process, command: Command) -> Process:
         if self._rules is None or self._rules.screening is None:

@@ -99,6 +99,16 @@ def test_a_cut_never_splits_a_character() -> None:
     assert "\ufffd" not in shown.text
 
 
+def test_without_a_file_as_many_bytes_as_fit_stand_in_the_result() -> None:
+    data = b"".join(b"line %d\n" % number for number in range(100_000))
+
+    shown = excerpt(Whole(kept(data)), inline=128 << 10, where=None)
+
+    assert shown.text.startswith(data[:50_000].decode())
+    assert shown.text.endswith(data[-50_000:].decode())
+    assert shown.left_out == len(data) - (128 << 10)
+
+
 @pytest.mark.parametrize(
     "data, binary",
     [

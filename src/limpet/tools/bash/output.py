@@ -63,12 +63,17 @@ class Excerpt:
 
 
 def excerpt(whole: Whole, *, inline: int, where: str | None) -> Excerpt:
-    """Whole while it has at most `inline` bytes; else its first and last lines around a sentence that names the file."""
+    """Whole while it has at most `inline` bytes; else its first and last lines around a sentence that names the file. Where there is
+    none, as many of its first and last bytes as fit a result."""
     is_binary = looks_binary(whole.read(0, _LOOKED_AT))
     if whole.size <= inline:
         return Excerpt(text=whole.read().decode(errors="replace"), left_out=0, is_binary=is_binary)
-    head = _first_lines(whole.read(0, SIDE))
-    tail = _last_lines(whole.read(whole.size - SIDE))
+    if where is None:
+        head = _whole_characters(whole.read(0, inline // 2))
+        tail = _without_a_cut_character(whole.read(whole.size - inline // 2))
+    else:
+        head = _first_lines(whole.read(0, SIDE))
+        tail = _last_lines(whole.read(whole.size - SIDE))
     left_out = whole.size - len(head) - len(tail)
     rest = (
         f"the whole output is in {where}" if where else "no file could be written: ask for parts (head, tail, sed -n)"
@@ -90,9 +95,12 @@ def _last_lines(data: bytes) -> bytes:
     if len(lines) > SIDE_LINES + 1:
         return b"\n".join(lines[-SIDE_LINES - 1 :])
     cut = data.find(b"\n", 0, -1) + 1
-    while cut == 0 and data and data[0] & 0xC0 == 0x80:
-        data = data[1:]
-    return data[cut:]
+    return data[cut:] if cut else _without_a_cut_character(data)
+
+
+def _without_a_cut_character(data: bytes) -> bytes:
+    """Without the rest of a character that began before it."""
+    return data[next((place for place in range(min(4, len(data))) if data[place] & 0xC0 != 0x80), 0) :]
 
 
 def _whole_characters(data: bytes) -> bytes:
