@@ -1,15 +1,17 @@
 """`limpet containers`: through a gateway and, where none runs, in the home itself."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Limpet
+from tests.cli.conftest import Limpet, environment
 from tests.support.gateway import Gateway, running
 from tests.support.host import eventually, processes_of
+from tests.support.prepared import ran
 from tests.wire.asking import container_of, run
 
 
@@ -18,6 +20,16 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """Of the runtime memory: what is asked here has nothing to do with boxes."""
     with running(tmp_path_factory.mktemp("gateway"), runtime="memory") as gateway:
         yield gateway
+
+
+@pytest.fixture
+def limpet(tmp_path: Path) -> Limpet:
+    """As the one for all, but loaded once: dozens of calls are made here."""
+
+    def run(*args: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        return ran(args, env=environment(tmp_path / "home", **variables), directory=tmp_path)
+
+    return run
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import os
 import shutil
 import socket
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.store import disk
-from tests.support.gateway import LIMPET, Gateway, home_apart
+from tests.support.gateway import Gateway, home_apart
 from tests.support.host import eventually, processes_of
+from tests.support.prepared import ran
 
 PROGRAMS = ("bash", "sh", "python3", "setpriv", "cat", "true")
 
@@ -46,13 +46,9 @@ def refused(home: Path, config: str, *arguments: str, path: str | None = None) -
     """Start it; it must end by itself, with one line and nothing left behind."""
     file = home.parent / "limpet.toml" if os.access(home.parent, os.W_OK) else Path("limpet.toml")
     file.write_text(config)
-    done = subprocess.run(
-        [str(LIMPET), "serve", "--config", str(file), "--port", "0", *arguments],
+    done = ran(
+        ["serve", "--config", str(file), "--port", "0", *arguments],
         env={"PATH": path or os.environ["PATH"], "LIMPET_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
     )
     assert done.stdout == "", done
     assert "Traceback" not in done.stderr

@@ -1,9 +1,8 @@
-"""A gateway as its users have it: the program itself, in a process of its own, on a free port, with a home of its own."""
+"""A gateway as its users have it: the program itself, in a process of its own, on a free port, with a home of its own. See `prepared`."""
 
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,6 +14,8 @@ from typing import Any
 
 import httpx2
 import openai
+
+from tests.support.prepared import Started, Surroundings, started
 
 READY_SECONDS = 20.0
 LIMPET = Path(sys.executable).parent / "limpet"
@@ -35,7 +36,7 @@ class Gateway:
     config: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
-    process: subprocess.Popen[bytes] | None = None
+    process: Started | None = None
     url: str = ""
 
     def __post_init__(self) -> None:
@@ -52,12 +53,12 @@ class Gateway:
         unsafe = "unsafe_local = true" if self.runtime == "local" else ""
         shell = "" if "[features.shell]" in self.config else f'[features.shell]\ntype = "{self.runtime}"\n{unsafe}\n'
         file.write_text(f"{self.config}\n{shell}")
-        out = self.log.open("wb")
-        arguments = [str(LIMPET), "serve", "--config", str(file), "--port", "0", *self.arguments]
-        self.process = subprocess.Popen(
-            arguments, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=self._environment()
+        self.log.write_bytes(b"")
+        arguments = ["serve", "--config", str(file), "--port", "0", *self.arguments]
+        self.process = started(
+            arguments,
+            Surroundings(env=self._environment(), directory=Path.cwd(), output=self.log, errors=self.log),
         )
-        out.close()
         until = time.monotonic() + READY_SECONDS
         while not (said := _ADDRESS.search(self.log.read_text(errors="replace"))):
             if self.process.poll() is not None or time.monotonic() > until:

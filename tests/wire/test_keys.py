@@ -1,7 +1,6 @@
 """The gateway with `[auth] mode = "keys"`: who may come, what he may do, and that tenants never see each other's things."""
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,16 +10,13 @@ import openai
 import pytest
 from openai.types.responses import ContainerReferenceParam
 
-from tests.support.gateway import LIMPET, Gateway, running
+from tests.support.gateway import Gateway, running
+from tests.support.prepared import ran
 from tests.wire.test_skills import bundle, parts
 
 CONFIG = '[auth]\nmode = "keys"\n'
 SHELL: list[dict[str, str]] = [{"type": "shell"}]
 ASKED = {"model": "limpet/script", "input": "```sh\necho hello > made.txt\n```", "tools": SHELL}
-
-
-def called(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(LIMPET), *arguments], check=False, env=env, capture_output=True, text=True, timeout=30)
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class Keyed:
 
     def cli(self, *arguments: str, fails: bool = False) -> str:
         env = {"PATH": os.environ["PATH"], "LIMPET_HOME": str(self.gateway.home)}
-        done = called("keys", *arguments, env=env)
+        done = ran(["keys", *arguments], env=env)
         assert (done.returncode != 0) is fails, done.stderr
         return done.stdout.strip() or done.stderr
 
@@ -248,6 +244,6 @@ def test_a_host_that_others_can_reach_is_served_with_keys_only(tmp_path: Path) -
 def test_ask_sends_the_callers_key(keyed: Keyed) -> None:
     env = {"PATH": os.environ["PATH"], "LIMPET_API_KEY": keyed.key("asker")}
     ask = ("ask", "hello", "--url", keyed.gateway.url)
-    assert called(*ask, env=env).returncode == 0
-    without = called(*ask, env={"PATH": env["PATH"]})
+    assert ran(ask, env=env).returncode == 0
+    without = ran(ask, env={"PATH": env["PATH"]})
     assert (without.returncode, "No key was sent" in without.stderr) == (1, True)

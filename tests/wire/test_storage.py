@@ -11,7 +11,8 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.support.gateway import LIMPET, Gateway, home_apart, lasting, running
+from tests.support.gateway import Gateway, home_apart, lasting, running
+from tests.support.prepared import ran
 from tests.support.s3 import KEYS, REGION, Server, s3_server
 from tests.wire.asking import container_of, printed, run
 from tests.wire.conftest import RUNTIME
@@ -53,12 +54,9 @@ def restart(gateway: Gateway, config: str) -> openai.OpenAI:
 
 def move(gateway: Gateway) -> str:
     """What `limpet storage move` says, with the gateway's own settings."""
-    done = subprocess.run(
-        [str(LIMPET), "storage", "move", "--config", str(gateway.directory / "limpet.toml")],
+    done = ran(
+        ["storage", "move", "--config", str(gateway.directory / "limpet.toml")],
         env={"PATH": os.environ["PATH"], "LIMPET_HOME": str(gateway.home), **KEYS},
-        check=False,
-        capture_output=True,
-        text=True,
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
