@@ -73,7 +73,10 @@ async def test_a_secret_leaves_by_no_exit() -> None:
     async with recorded() as bash:
         await bash(f"echo {SECRET}; echo {TOKEN} >&2; echo {SECRET} | base64", description=f"shows {SECRET}")
         await bash(f"for i in $(seq 5000); do echo line {SECRET}; done")
+        await bash.box.files.mkdir(SECRET)
         await bash(f"cd {SECRET}", cwd=SECRET)
+        await bash("true", cwd=SECRET)
+        await bash("true", cwd=SECRET, run_in_background=True)
         await bash(f"{SECRET}\0")
         await bash(kill=SECRET)
         await bash(task_id=SECRET)

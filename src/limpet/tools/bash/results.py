@@ -28,7 +28,7 @@ class Speaker:
             "stderr": "",
             "exit_code": None,
             "duration": 0.0,
-            "cwd": cwd,
+            "cwd": self._screened(cwd),
             "command": self._screened(request.command or ""),
         }
 
@@ -57,7 +57,7 @@ class Speaker:
             "stderr": "",
             "exit_code": task.exit_code,
             "duration": round(task.uptime, 3),
-            "cwd": task.facts.cwd,
+            "cwd": self._screened(task.facts.cwd),
             "command": task.facts.command,
         }
         answer |= await self._kept(task) if whole else self._newest(task)
