@@ -37,7 +37,9 @@ class Command:
     `cwd` is a path in the sandbox (None: its working directory, /mnt/data). `env` is added to the sandbox's own variables.
     `stdin` is written at once and then ended; None is an empty standard input. With `keeps_stdin_open` more may be written
     through the process. `timeout` is in seconds from the start and is kept by the sandbox itself, so that it also holds when
-    nobody listens any more; None is no limit. With `terminal` both streams arrive as stdout.
+    nobody listens any more; None is no limit. With `terminal` both streams arrive as stdout. `read_once` promises that whoever
+    starts it reads its output at once, from the start to the end, and that nobody reads it again: a runtime need not keep it, and
+    need not let the command print more than has been read.
     """
 
     what: Script | Argv
@@ -47,6 +49,7 @@ class Command:
     keeps_stdin_open: bool = False
     timeout: float | None = None
     terminal: Terminal | None = None
+    read_once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

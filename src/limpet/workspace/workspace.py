@@ -162,7 +162,9 @@ class Workspace:
         asks, for the record. Raises CommandRefused (nothing ran; CommandDenied where the policy says so), OfferMissing,
         SandboxGone, SandboxClosed. Source: seed 01.
         """
-        command = told(Command(what=as_program(what), cwd=cwd, env=env or {}, stdin=stdin, timeout=timeout))
+        command = told(
+            Command(what=as_program(what), cwd=cwd, env=env or {}, stdin=stdin, timeout=timeout, read_once=True)
+        )
         delivery = Delivery({"stdout": on_stdout, "stderr": on_stderr}, keep_output=keep_output)
         if self._rules is None:
             return await self._run(command, delivery, abort)

@@ -135,7 +135,9 @@ def test_what_the_kernel_killed_is_read_from_the_counter_of_either_version(
     (tmp_path / "g" / file).write_text("oom 3\noom_kill 2\noom_group_kill 0\n")
     counters = Groups(version, {"memory": tmp_path, "pids": tmp_path, "cpu": tmp_path}).counters("g")
     spool = os.open(tmp_path / "spool", os.O_RDWR | os.O_CREAT)
-    process = Process(1, "e", Started(0, {}, None, None), Spool(spool), terminal=False, release=os.close)
+    process = Process(
+        1, "e", Started(0, {}, None, None), Spool(spool), terminal=False, read_once=False, release=os.close
+    )
     bounds = Bounds({"memory_mb": 8}, memory=counters["memory"], processes=None)
 
     bounds.look([process])

@@ -26,7 +26,10 @@ _HOG = "python3 -c 'b = bytearray(400 << 20); print(len(b))'"
 @pytest.mark.timeout(180)
 def test_the_essentials_hold_for_an_ordinary_user_too() -> None:
     again_as_an_ordinary_user(
-        *(str(_HERE / f"test_{name}.py") for name in ("essentials", "users", "bounds", "effects", "seccomp"))
+        *(
+            str(_HERE / f"test_{name}.py")
+            for name in ("essentials", "straight", "users", "bounds", "effects", "seccomp")
+        )
     )
 
 

@@ -45,6 +45,16 @@ class Reading:
 
 
 @dataclass(slots=True)
+class Pouring:
+    """Much output, handed on as it comes: for which reading, of which stream, where the next byte lies, and how many are to come."""
+
+    reader: int
+    stream: int
+    offset: int
+    left: int
+
+
+@dataclass(slots=True)
 class Reply:
     """What came back for one request: values, or the refusal's values. `heard` is called with it before any later frame is looked at.
 

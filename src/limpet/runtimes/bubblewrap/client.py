@@ -17,11 +17,13 @@ from anyio.abc import TaskGroup
 
 from limpet.core.command import Aborted, Chunk, Exited, Lost, Outcome, Position, TimedOut
 from limpet.core.errors import SandboxGone
-from limpet.runtimes.bubblewrap.awaited import Reading, Reply
+from limpet.runtimes.bubblewrap.awaited import Pouring, Reading, Reply
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.inside.process import ABORTED, EXITED, TIMED_OUT
 
 _RECEIVE = 1 << 18
+_HEAD = wire.HEADER.size + wire.CHUNK.size  # bytes that go before output
+_MUCH = 1 << 14  # bytes of output in one frame that are handed on before all are there
 _NOTED = 10_000  # processes with notes
 _NOTES = 16  # of one process, and how long each may be
 _NOTE_LIMIT = 500
@@ -36,6 +38,8 @@ class Client:
         self._socket = connected
         self._in = bytearray(wire.TO_HOST_LIMIT + wire.HEADER.size)
         self._held = 0  # bytes of it that are not taken yet
+        self._room = _RECEIVE  # bytes of it to fill next
+        self._pouring: Pouring | None = None
         self._out = bytearray()
         self._writable = anyio.Event()
         self._next = 1
@@ -166,15 +170,37 @@ class Client:
 
     def _receive(self) -> None:
         try:
-            with memoryview(self._in) as view:
-                received = self._socket.recv_into(view[self._held : self._held + _RECEIVE])
+            is_open = self._pouring is not None or self._take_in()
+            if is_open and self._pouring is not None:
+                is_open = self._pour(self._pouring)
         except BlockingIOError:
             return
-        if not received:
+        if not is_open:
             self._end("It ended.")
-            return
+
+    def _take_in(self) -> bool:
+        """Receive what there is, and take every whole frame; False at the end."""
+        with memoryview(self._in) as view:
+            received = self._socket.recv_into(view[self._held : self._held + self._room])
+        self._room = _RECEIVE
         self._held += received
         self._take_all()
+        return received > 0
+
+    def _pour(self, pouring: Pouring) -> bool:
+        """Receive more of a frame of much output, into the very bytes that are handed on; False at the end."""
+        data = self._socket.recv(min(pouring.left, _RECEIVE))
+        self._hand_on(pouring, data)
+        if not pouring.left:
+            self._pouring = None
+            self._room = _HEAD  # no more than what goes before the next one, so that this is copied once too
+        return bool(data)
+
+    def _hand_on(self, pouring: Pouring, data: bytes) -> None:
+        if data and (reading := self._readings.get(pouring.reader)) is not None:
+            reading.take(pouring.stream, pouring.offset, data)
+        pouring.offset += len(data)
+        pouring.left -= len(data)
 
     def _take_all(self) -> None:
         """Every whole frame of what has come; the rest moves to the front."""
@@ -186,10 +212,16 @@ class Client:
                     raise wire.BadFrame(f"a frame of {length} bytes")
                 begin, end = at + wire.HEADER.size, at + wire.HEADER.size + length
                 if end > self._held:
+                    if kind == wire.DATA and length >= _MUCH and self._held - at >= _HEAD:
+                        stream, offset = wire.CHUNK.unpack_from(view, begin)
+                        self._pouring = Pouring(number, stream, offset, end - at - _HEAD)
+                        self._hand_on(self._pouring, bytes(view[at + _HEAD : self._held]))
+                        at = self._held
                     break
                 self._take(kind, number, view[begin:end])
                 at = end
-            view[: self._held - at] = view[at : self._held]
+            if at:
+                view[: self._held - at] = view[at : self._held]
         self._held -= at
 
     def _take(self, kind: int, number: int, piece: memoryview) -> None:

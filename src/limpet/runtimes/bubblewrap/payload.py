@@ -14,6 +14,7 @@ _FILES = (
     "tree",
     "walls",
     "launch",
+    "passage",
     "stepping",
     "waiting",
     "process",

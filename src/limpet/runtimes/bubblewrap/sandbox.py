@@ -236,6 +236,7 @@ def _asked(command: Command) -> dict[str, object]:
         "cwd": command.cwd,
         "env": dict(command.env),
         "keeps_stdin_open": command.keeps_stdin_open,
+        "read_once": command.read_once,
         "timeout": command.timeout if command.timeout is None else float(command.timeout),
         "terminal": None if size is None else {"columns": size.columns, "rows": size.rows},
     }

@@ -193,9 +193,12 @@ class Agent:
         reading = select.EPOLLIN if process.may_read() else 0
         for descriptor in () if process.quiet_until is not None else process.outputs:
             writing = select.EPOLLOUT if descriptor == process.stdin and process.has_input() else 0
-            if self._masks.get(descriptor) == reading | writing:
+            wanted = reading
+            if process.goes_straight(descriptor):
+                wanted = select.EPOLLIN if descriptor in process.found_empty else 0
+            if self._masks.get(descriptor) == wanted | writing:
                 continue
-            self._watch(descriptor, reading | writing, self._on_output(process, descriptor))
+            self._watch(descriptor, wanted | writing, self._on_output(process, descriptor))
         if process.stdin is not None and process.stdin not in process.outputs:
             mask = select.EPOLLOUT if process.has_input() else 0
             self._watch(process.stdin, mask, lambda _: process.push_input())
@@ -206,7 +209,11 @@ class Agent:
     def _output(self, process: Process, descriptor: int, events: int) -> None:
         if events & select.EPOLLOUT:
             process.push_input()
-        if events & ~select.EPOLLOUT:
+        if not events & ~select.EPOLLOUT:
+            return
+        if process.goes_straight(descriptor) and events & select.EPOLLIN:
+            process.found_empty.discard(descriptor)  # its reader's connection looks into it again
+        else:
             process.take_output(descriptor)
 
 

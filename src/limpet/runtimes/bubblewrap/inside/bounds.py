@@ -166,7 +166,7 @@ class Bounds:
         self._written = {("survivor", pid): tree.written(pid) for pid in survivors}
         for number, process in commands.items():
             disk, anything, hidden = tree.written(process.pid)
-            self._written["command", number] = (disk + process.printed, anything, hidden)
+            self._written["command", number] = (disk + process.kept, anything, hidden)
         self._looked = now
         if looked is None or now - looked > _FRESH:
             return None

@@ -6,11 +6,13 @@ import _socket
 import time
 
 from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.inside.passage import Passage, pending
 from limpet.runtimes.bubblewrap.inside.process import Process
 
 _OUT_ENOUGH = 1 << 18
 _MUCH = 1 << 14
 _RECEIVE = 1 << 18
+_UNDER_WAY = 1 << 20  # bytes that the socket may hold
 MOMENT = 0.001  # seconds
 
 
@@ -48,14 +50,32 @@ class Reader:
             data = stored.read(at, min(self.credit, left, wire.PIECE))
             self.position[stream] = at + len(data)
             self.credit -= len(data)
-            if self._ahead and self.credit == 0:
+            if self._ahead and self.credit == 0 and not self.process.read_once:
                 self.process.positions.pop(self, None)
-            length = wire.CHUNK.size + len(data)
-            return wire.HEADER.pack(wire.DATA, self.number, length) + wire.CHUNK.pack(stream, at), data
+            return self._head(stream, at, len(data)), data
         if self.process.runs:
             return None
         self.close()
         return wire.frame(wire.READ_END, self.number), b""
+
+    def lead(self, passage: Passage) -> bool:
+        """Let a frame into a passage of what goes straight to it. False where there was nothing to take."""
+        for descriptor, stream in list(self.process.outputs.items()):
+            at = self.position[stream]
+            if self.credit <= 0 or not self.process.goes_straight(descriptor) or at != self.process.streams[stream].end:
+                continue
+            size = min(self.credit, wire.PIECE, pending(descriptor))
+            if not size:
+                self.process.found_empty.add(descriptor)
+                continue
+            if self.process.lead(descriptor, passage, size, self._head(stream, at, size)):
+                self.position[stream] = at + size
+                self.credit -= size
+            return True
+        return False
+
+    def _head(self, stream: int, at: int, size: int) -> bytes:
+        return wire.HEADER.pack(wire.DATA, self.number, wire.CHUNK.size + size) + wire.CHUNK.pack(stream, at)
 
     def whole(self) -> tuple[bytes, bytes] | None:
         """Both streams, where nothing was sent of them yet and all may come unasked."""
@@ -80,6 +100,7 @@ class Connection:
 
     def __init__(self, sock: _socket.socket) -> None:
         sock.setblocking(False)
+        sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, _UNDER_WAY)
         self.socket = sock
         self.descriptor = sock.fileno()
         self.readers: dict[int, Reader] = {}
@@ -87,6 +108,7 @@ class Connection:
         self.open = True
         self._in = bytearray()
         self._out = bytearray()
+        self._passage = Passage()  # what is under way in it comes behind what is queued
         self._held: tuple[int, Reader] | None = None  # a request to start that is not answered yet, and who reads along
         self.holds_until = 0.0  # until then its answer may wait for the command's end
 
@@ -108,7 +130,15 @@ class Connection:
 
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         self._answer_held()
-        self._out += wire.frame(kind, number, payload)
+        self._queue(wire.frame(kind, number, payload))
+
+    def _queue(self, data: bytes) -> None:
+        if self._passage.holds:
+            try:
+                self._out += self._passage.rest()
+            except OSError:
+                self.open = False  # a page that cannot be read, and its length was told
+        self._out += data
 
     def has_started(self, number: int, reader: Reader) -> None:
         """Answer that request to start with what comes next, or in a moment: most commands end within it, and the host wakes once."""
@@ -130,7 +160,7 @@ class Connection:
         told: dict[str, object] = {"process": reader.process.number, "ahead": True}
         if reader.process.notes:
             told["notes"] = reader.process.notes
-        self._out += wire.frame(wire.REPLY, number, wire.encode(told))
+        self._queue(wire.frame(wire.REPLY, number, wire.encode(told)))
 
     def send_end(self, process: Process) -> None:
         """Tell that it has ended; with all of its output, where nothing was told of it yet."""
@@ -154,19 +184,29 @@ class Connection:
         if self._held is not None and time.monotonic() >= self.holds_until:
             self._answer_held()
         busy = True
-        while self.open and (busy or self._out):
+        while self.open and (busy or self._out or self._passage.holds):
             busy = False
             for number, reader in list(self.readers.items()):
-                if len(self._out) >= _OUT_ENOUGH:
+                if len(self._out) >= _OUT_ENOUGH or self._passage.holds:
+                    busy = True  # there may be more once this is sent
                     break
-                if (ready := reader.next_frame()) is not None:
-                    self._answer_held()
-                    self._send_through(*ready)
-                    busy = True
-                if reader.done:
-                    del self.readers[number]
+                busy = self._serve(reader) or busy
+                del self.readers[number]
+                if not reader.done:
+                    self.readers[number] = reader  # behind the others
             if not self._flush():
                 return
+
+    def _serve(self, reader: Reader) -> bool:
+        """Give it one frame; False where there is none."""
+        if (ready := reader.next_frame()) is not None:
+            self._answer_held()
+            self._send_through(*ready)
+            return True
+        if not reader.process.pours:
+            return False
+        self._answer_held()
+        return reader.lead(self._passage)
 
     def _send_through(self, head: bytes, data: bytes | memoryview) -> None:
         """Much output goes to the socket as it lies there, not by way of the queue."""
@@ -192,6 +232,7 @@ class Connection:
             while self._out:
                 sent = self.socket.send(memoryview(self._out)[:_OUT_ENOUGH])
                 del self._out[:sent]
+            self._passage.send(self.descriptor)
         except BlockingIOError:
             return False
         except OSError:
@@ -200,10 +241,11 @@ class Connection:
 
     @property
     def waits_to_send(self) -> bool:
-        return bool(self._out)
+        return bool(self._out) or self._passage.holds > 0
 
     def close(self) -> None:
         for reader in self.readers.values():
             reader.close()
         self.readers.clear()
+        self._passage.close()
         self.socket.close()

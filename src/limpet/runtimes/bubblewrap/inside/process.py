@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import struct
 import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
 from limpet.runtimes.bubblewrap.inside import launch, tree, wire
+from limpet.runtimes.bubblewrap.inside.passage import CAN_LEAD, Passage, pending, widen
 from limpet.runtimes.bubblewrap.inside.spool import BLOCK, Spool, Stored
 
 EXITED, TIMED_OUT, ABORTED = wire.OUTCOMES
@@ -17,11 +16,9 @@ LINGER = 0.1  # seconds that a command waits for late writers once its shell has
 CAP = 256 << 20  # bytes kept of one command
 BEHIND = 4 << 20  # bytes that a reader may fall behind before the writer waits
 _LOOK_FOR_ROOM = 0.5  # seconds between looks at a full disk
-_PENDING = 0x541B
 _READ_SIZE = 1 << 18
-_WIDE = 1 << 18  # bytes that the pipe of a command takes that prints much
-_SET_PIPE_SIZE = 1031
 _USUAL_PIPE = 1 << 16
+_LITTLE = 1 << 14  # bytes that are not worth a way of their own
 _END_OF_INPUT = b"\x04"
 
 
@@ -36,6 +33,7 @@ class Process:
         spool: Spool,
         *,
         terminal: bool,
+        read_once: bool,
         release: Callable[[int], None],
     ) -> None:
         self.number = number
@@ -46,6 +44,10 @@ class Process:
         self.executed = started.executed  # None once that is known
         self.streams = {1: Stored(spool), 2: Stored(spool)}
         self.terminal = terminal
+        self.read_once = read_once
+        self.found_empty: set[int] = set()  # pipes that go straight, when their reader looked last
+        self.pours: set[int] = set()  # pipes that were found full
+        self._led = 0  # bytes that went straight
         self._release = release  # closes a descriptor
         self.deadline: float | None = None
         # Until then its outputs are not looked at: most commands end before, and then they are read once, at the end.
@@ -102,28 +104,55 @@ class Process:
         if data:
             if not self.forgotten:
                 self.streams[self.outputs[descriptor]].add(data)
-                if len(data) == _USUAL_PIPE and not self.terminal:
-                    _widen(descriptor)
+                if len(data) >= _USUAL_PIPE and not self.terminal and descriptor not in self.pours:
+                    widen(descriptor)
+                    self.pours.add(descriptor)
             return True
         del self.outputs[descriptor]
+        self.pours.discard(descriptor)
         if self.stdin == descriptor:
             self.stdin = None
         self._release(descriptor)
         return False
 
+    def goes_straight(self, descriptor: int) -> bool:
+        """Which way output goes: to the host and nowhere else, from a pipe that is found full again and again, while it runs, if it
+        was started to be read once and one reader is there. Then the pipe is emptied only as fast as that one reads. What comes in
+        any other case is kept first."""
+        return self.read_once and CAN_LEAD and descriptor in self.pours and self.runs and len(self.positions) == 1
+
+    def lead(self, descriptor: int, passage: Passage, size: int, head: bytes) -> bool:
+        """Let `head` and so much of what lies in a pipe that goes straight into a passage. False where it cannot: what was taken
+        is kept then."""
+        if size < _LITTLE:
+            self.pours.discard(descriptor)
+        self.outputs[descriptor] = self.outputs.pop(descriptor)  # behind the other, whose turn is next
+        stored = self.streams[self.outputs[descriptor]]
+        try:
+            instead = passage.take(descriptor, size, head)
+        except OSError:
+            instead = b""
+        if instead is None:
+            stored.pass_by(size)
+            self._led += size
+            return True
+        self.pours.discard(descriptor)
+        stored.add(instead)
+        return False
+
     def _drain(self) -> None:
         """Take what lies in the pipes now, however far a reader is behind: it was written before the end."""
         for descriptor in list(self.outputs):
-            left = struct.unpack("i", fcntl.ioctl(descriptor, _PENDING, b"\0\0\0\0"))[0]
+            left = pending(descriptor)
             while left > 0 and self.take_output(descriptor, min(left, _READ_SIZE)):
                 left -= _READ_SIZE
             if left == 0 and descriptor in self.outputs and self._status is not None:
                 self.take_output(descriptor)
 
     @property
-    def printed(self) -> int:
-        """All bytes of its output so far."""
-        return sum(stored.end for stored in self.streams.values())
+    def kept(self) -> int:
+        """All bytes of its output so far that were kept, for a while at least."""
+        return sum(stored.end for stored in self.streams.values()) - self._led
 
     # Input
 
@@ -247,14 +276,6 @@ class Process:
 def began() -> int:
     """Now, as the kernel counts the starts of processes: in ticks since the machine started."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
-
-
-def _widen(descriptor: int) -> None:
-    """It was full: let more be written at a time. Where the user has no more room for that, it stays as it is."""
-    try:
-        fcntl.fcntl(descriptor, _SET_PIPE_SIZE, _WIDE)
-    except OSError:
-        return
 
 
 def _code(status: int) -> int:

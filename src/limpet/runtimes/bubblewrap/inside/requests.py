@@ -146,7 +146,13 @@ class Requests:
         terminal = asked["terminal"]
         started = self._execute(asked, cwd, wants_stdin=keeps_open or bool(stdin))
         process = Process(
-            self._next, exec_id, started, self._spool, terminal=terminal is not None, release=self._release
+            self._next,
+            exec_id,
+            started,
+            self._spool,
+            terminal=terminal is not None,
+            read_once=asked.get("read_once") is True,
+            release=self._release,
         )
         self._next += 1
         process.before_killing = self._bounds.say_if_short

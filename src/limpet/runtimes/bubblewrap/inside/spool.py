@@ -36,7 +36,7 @@ class Spool:
 
     def give_back(self, blocks: list[int]) -> None:
         self._free.extend(reversed(blocks))  # so that they are taken in the order in which they lie
-        if len(self._free) == self._blocks:
+        if self._blocks and len(self._free) == self._blocks:
             self._free.clear()
             self._blocks = 0
             os.ftruncate(self._descriptor, 0)
@@ -114,6 +114,11 @@ class Stored:
     def _follows(self, block: int) -> bool:
         """Whether that one is in the file, right behind the one before it."""
         return block < len(self._blocks) and self._blocks[block] == self._blocks[block - 1] + 1
+
+    def pass_by(self, size: int) -> None:
+        """So many more bytes came that are not kept, and nobody needs those before them any more."""
+        self.end += size
+        self.clear()
 
     def drop_oldest(self) -> None:
         """Let the first whole block go, where there is one."""
