@@ -4,7 +4,9 @@ import marshal
 import sys
 from collections.abc import Mapping
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
 
 _PACKAGE = "limpet.runtimes.bubblewrap.inside"
 _FILES = (
@@ -44,10 +46,23 @@ package.agent.main(config, **handed)
 
 @cache
 def _files() -> tuple[tuple[tuple[str, str], ...], bytes]:
-    """Name and text of each; and the code of all."""
+    """Name and text of each; and the code of all, as Python keeps it beside what it has imported once."""
     directory = Path(__file__).with_name("inside")
-    texts = tuple((name, (directory / f"{name}.py").read_text()) for name in _FILES)
-    return texts, marshal.dumps(tuple(compile(text, f"{name}.py", "exec") for name, text in texts))
+    loaders = {name: SourceFileLoader(f"{_PACKAGE}.{name}", str(directory / f"{name}.py")) for name in _FILES}
+    texts = tuple((name, Path(loader.path).read_text()) for name, loader in loaders.items())
+    return texts, marshal.dumps(tuple(_code(name, loader) for name, loader in loaders.items()))
+
+
+def _code(name: str, loader: SourceFileLoader) -> CodeType:
+    code = loader.get_code(loader.name)
+    assert code is not None
+    return _renamed(code, f"{name}.py")
+
+
+def _renamed(code: CodeType, name: str) -> CodeType:
+    """The code as of a file with that name: where it lies on the host is no business of the box."""
+    inner = (_renamed(one, name) if isinstance(one, CodeType) else one for one in code.co_consts)
+    return code.replace(co_filename=name, co_consts=tuple(inner))
 
 
 def payload(config: Mapping[str, object], handed: Mapping[str, int | None]) -> bytes:
