@@ -13,6 +13,7 @@ from limpet.core.errors import BadCommand, OfferMissing, WorkingDirectoryMissing
 from limpet.core.ports import Process
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.runtimes.memory import MemoryRuntime
+from limpet.workspace.follow import Delivery, follow
 from limpet.workspace.opening import Opening, open_in
 from limpet.workspace.workspace import Workspace
 from tests.support.runtimes import opened
@@ -125,6 +126,24 @@ async def test_an_error_of_a_callback_is_collected_and_the_command_goes_on(box: 
 
 
 @pytest.mark.statement("s1-callbacks-are-awaited")
+async def test_a_timeout_ends_a_run_whose_callback_never_returns(box: Workspace) -> None:
+    heard: list[bytes] = []
+
+    async def never(data: bytes) -> None:
+        heard.append(data)
+        await anyio.sleep_forever()
+
+    delivery = Delivery({"stdout": never, "stderr": None}, keep_output=True, late=0.1)
+    process = await box.spawn("echo one; sleep 60", timeout=0.3)
+    with anyio.fail_after(MOST):
+        outcome = await follow(process, delivery, timeout=0.3)
+    result = delivery.result(outcome, duration=0.3)
+
+    assert result.outcome == TimedOut()
+    assert [type(error) for error in result.callback_errors] == [TimeoutError]
+    assert (heard, result.stdout) == ([b"one\n"], b"one\n")
+
+
 async def test_a_slow_callback_slows_the_command_down(box: Workspace) -> None:
     gate = anyio.Event()
     started = anyio.Event()

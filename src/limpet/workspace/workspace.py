@@ -296,7 +296,7 @@ class Workspace:
         process: Process | None = None
         try:
             process = await self._sandbox.start(command, exec_id)
-            outcome = await follow(self._screened(process, command), delivery, abort)
+            outcome = await follow(self._screened(process, command), delivery, abort, timeout=command.timeout)
             notes = process.notes()
             with suppress(SandboxGone, SandboxClosed):
                 await process.forget()
