@@ -11,6 +11,7 @@ from limpet.core.command import Exited
 from limpet.core.ports import Limits, Offer, Sandbox
 from limpet.runtimes.bubblewrap import BubblewrapRuntime, BubblewrapSettings
 from limpet.runtimes.bubblewrap.limits import find_groups
+from limpet.runtimes.bubblewrap.settings import Place
 from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, run, text
 from tests.support.runtimes import opened
 
@@ -47,10 +48,19 @@ async def _share(box: Sandbox) -> float:
     return float(stdout)
 
 
+def _held_back(home: Path, box: Sandbox) -> int:
+    """How often the kernel made the box's group wait for its share, as it says itself (cpu.stat)."""
+    groups = find_groups()
+    assert groups is not None
+    said = (groups.parents["cpu"] / Place.of(home, box.ref.name).group / "cpu.stat").read_text()
+    return int(dict(line.split() for line in said.splitlines())["nr_throttled"])
+
+
 @needs_groups
-async def test_busy_loops_together_get_no_more_than_their_boxs_cores(runtime: BubblewrapRuntime) -> None:
+async def test_busy_loops_together_get_no_more_than_their_boxs_cores(runtime: BubblewrapRuntime, home: Path) -> None:
     async with box_of(runtime, limits=Limits(cpus=0.2)) as box:
         used = await _share(box)
+        assert _held_back(home, box) > 0
         begun = time.monotonic()
         after = await run(box, "echo alive")
         waited = time.monotonic() - begun
