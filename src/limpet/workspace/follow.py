@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
 from functools import partial
 from typing import TypeVar
 
@@ -101,13 +100,14 @@ async def _cancel_when(event: anyio.Event, scope: anyio.CancelScope) -> None:
 
 
 async def _deliver_all(process: Process, delivery: Delivery, ends_at: float) -> Outcome:
-    async with AsyncExitStack() as stack:
-        chunks = process.output()
+    chunks = process.output()
+    try:
+        async for chunk in chunks:
+            await delivery.take(chunk, ends_at=ends_at)
+    except SandboxGone:
+        pass  # wait() says the same as an outcome: a box that died under a command is a result
+    except BaseException:
         if isinstance(chunks, AsyncGenerator):
-            await stack.enter_async_context(aclosing(chunks))
-        try:
-            async for chunk in chunks:
-                await delivery.take(chunk, ends_at=ends_at)
-        except SandboxGone:
-            pass  # wait() says the same as an outcome: a box that died under a command is a result
+            await chunks.aclose()
+        raise
     return await process.wait()

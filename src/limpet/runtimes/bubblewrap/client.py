@@ -144,11 +144,14 @@ class Client:
         if self.gone is not None:
             self.raise_gone()
         self._out += wire.frame(kind, number, payload)
-        self._writable.set()
+        if self._loop is None:
+            self._writable.set()
+        else:
+            self._loop.call_soon(self._send_some)
 
     def _send_some(self) -> None:
         try:
-            while self._out:
+            while self._out and self.gone is None:
                 sent = self._socket.send(memoryview(self._out)[:_RECEIVE])
                 del self._out[:sent]
         except BlockingIOError:

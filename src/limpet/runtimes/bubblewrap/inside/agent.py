@@ -61,9 +61,11 @@ class Agent:
             for descriptor, events in self._poll.poll(self._patience()):
                 if descriptor in self._handlers:
                     self._handlers[descriptor](events)
-            self._reap()
+            while self._reap():
+                self._tend()
             self._tend()
             if self._idles and not self._requests.running():
+                os.sched_yield()  # whoever was just told shall not wait for this
                 self._let_one_wait()
             self._idles = False
 
@@ -148,15 +150,16 @@ class Agent:
             process.executed = None
         launch.make_first_to_go(process.pid)
 
-    def _reap(self) -> None:
-        """Wait for everything that has died or was stopped: commands' shells, and what they left to process 1."""
+    def _reap(self) -> bool:
+        """Wait for everything that has died or was stopped: commands' shells, and what they left to process 1. True where it was a
+        command's shell: that is to be told before anything else, then there may be more."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
-                return
+                return False
             if pid == 0:
-                return
+                return False
             if os.WIFSTOPPED(status):
                 self._requests.was_stopped(pid)
                 continue
@@ -165,7 +168,8 @@ class Agent:
             if process is not None:
                 process.close_input()
                 process.shell_ended(status)
-            elif self._requests.stock.has_ended(pid, status):
+                return True
+            if self._requests.stock.has_ended(pid, status):
                 self._idles = True
 
     def _tend(self) -> None:

@@ -36,10 +36,15 @@ def make_first_to_go(pid: int) -> None:
 def set_oom_score(pid: int, score: int) -> None:
     """How likely the kernel chooses it when memory runs out (proc_pid_oom_score_adj(5)); quiet where it is gone."""
     try:
-        with open(f"/proc/{pid}/oom_score_adj", "wb", buffering=0) as file:
-            file.write(str(score).encode())
+        descriptor = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY)
     except OSError:
         return  # it has ended already
+    try:
+        os.write(descriptor, str(score).encode())
+    except OSError:
+        return  # likewise
+    finally:
+        os.close(descriptor)
 
 
 def end_at_once(pid: int) -> None:

@@ -141,12 +141,15 @@ class Process:
         return False
 
     def _drain(self) -> None:
-        """Take what lies in the pipes now, however far a reader is behind: it was written before the end."""
+        """Take what lies in the pipes now, however far a reader is behind: it was written before the end. Little is taken of what
+        something goes on writing."""
         for descriptor in list(self.outputs):
+            if not self.take_output(descriptor):
+                continue
             left = pending(descriptor)
             while left > 0 and self.take_output(descriptor, min(left, _READ_SIZE)):
                 left -= _READ_SIZE
-            if left == 0 and descriptor in self.outputs and self._status is not None:
+            if descriptor in self.outputs:
                 self.take_output(descriptor)
 
     @property

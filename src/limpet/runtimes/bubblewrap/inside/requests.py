@@ -139,9 +139,10 @@ class Requests:
         return process
 
     def _launch(self, asked: dict[str, object], exec_id: str, cwd: str, stdin: bytes) -> Process:
-        if self._bounds.is_short_of_processes():
-            self._bounds.make_room(self._shells())
-        self._lift_siege()
+        if not self.stock.is_all:
+            if self._bounds.is_short_of_processes():
+                self._bounds.make_room(self._shells())
+            self._lift_siege()
         keeps_open = bool(asked["keeps_stdin_open"])
         terminal = asked["terminal"]
         started = self._execute(asked, cwd, wants_stdin=keeps_open or bool(stdin))

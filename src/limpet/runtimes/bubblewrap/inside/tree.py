@@ -33,12 +33,21 @@ def adopt_orphans() -> None:
     prctl(_SET_CHILD_SUBREAPER, 1)
 
 
+def read(path: str) -> bytes:
+    """The first 4 KiB of a file of the kernel's; OSError where it is gone. By as few calls as it takes: this is done for every
+    command."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)
+
+
 def _status(pid: int) -> tuple[int, str, str] | None:
     """Parent, state and start time of a process; None if there is none."""
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            # The name in brackets may hold anything, brackets too.
-            fields = file.read(4096).decode("ascii", "replace").rpartition(")")[2].split()
+        # The name in brackets may hold anything, brackets too.
+        fields = read(f"/proc/{pid}/stat").decode("ascii", "replace").rpartition(")")[2].split()
     except OSError:
         return None
     return int(fields[1]), fields[0], fields[19]

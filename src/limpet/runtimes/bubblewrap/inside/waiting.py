@@ -118,8 +118,7 @@ class WaitingShell:
             return True
         pid = self.started.pid
         try:
-            with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-                fields = file.read(4096).rpartition(b")")[2].split()
+            fields = tree.read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
             begins, _, variables, ends = map(int, fields[45:49])
             if ends <= variables and fields[0] not in (b"Z", b"X"):
                 return False  # its exec goes on: the kernel has yet to count its arguments and variables
@@ -233,6 +232,7 @@ class Stock:
         self._cwd = cwd
         self._release = release
         self._shell: WaitingShell | None = None
+        self._was_alone = False
         self._step = Step()
         self._proof: launch.Started | None = None
         self._is_proved = False
@@ -245,6 +245,7 @@ class Stock:
     def fill(self, *, is_alone: bool) -> None:
         """Start one, where there is none; called when the box's last running command has ended. `is_alone`: and nothing
         else lives in the box."""
+        self._was_alone = is_alone
         if self._tries == 0 or self._shell is not None or self._proof is not None:
             return
         try:
@@ -276,6 +277,11 @@ class Stock:
         if started is None:
             self._drop(shell)
         return started
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing lives in the box but what waits: nothing else did when that was started, and nothing was started since."""
+        return self._was_alone and self._shell is not None
 
     def pids(self) -> set[int]:
         """The agent's own, that no command has left behind."""
