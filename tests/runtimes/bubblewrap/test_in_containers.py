@@ -148,10 +148,11 @@ def _make_image(engine: Engine, place: Path) -> None:
 
 
 def _remove_groups(parent: str) -> None:
-    """The empty groups in which its containers were, and which an engine leaves."""
+    """The empty groups in which its containers were, and which an engine leaves; those of podman's other containers stay."""
     for mount in (Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").iterdir()):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            (mount / parent).rmdir()
+        for name in (parent, "libpod_parent"):
+            with suppress(OSError):
+                (mount / name).rmdir()
 
 
 @_WHO
