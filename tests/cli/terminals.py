@@ -9,11 +9,13 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.cli.conftest import PROGRAM
+from tests.support.prepared import Started, Surroundings, started
 
 BOOT = 30.0
 BOUND = 10.0  # a loaded machine is slow to show what it has
@@ -25,7 +27,7 @@ class Typist:
 
     master: int
     slave: int
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes] | Started"
     seen: bytes = b""
     all: bytearray = field(default_factory=bytearray)
 
@@ -64,6 +66,7 @@ class Typist:
             self._more(min(limit, time.monotonic() + 0.05))
         while self._more(time.monotonic()):
             pass
+        assert self.process.returncode is not None
         return self.process.returncode
 
     def _more(self, limit: float) -> bool:
@@ -76,19 +79,28 @@ class Typist:
 
 
 @contextmanager
-def terminal(*args: str, env: Mapping[str, str], columns: int = 100, rows: int = 30) -> Iterator[Typist]:
-    """The program in a terminal of this size, as the leader of a session there."""
+def terminal(
+    *args: str, env: Mapping[str, str], columns: int = 100, rows: int = 30, prepared: bool = False
+) -> Iterator[Typist]:
+    """The program in a terminal of this size, as the leader of a session there. `prepared`: forked from one that is loaded."""
     master, slave = pty.openpty()
     os.set_blocking(master, False)
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    process = subprocess.Popen(
-        [*PROGRAM, *args], stdin=slave, stdout=slave, stderr=slave, env=dict(env), start_new_session=True
-    )
+    process = _forked(args, env, Path(os.ttyname(slave))) if prepared else _anew(args, env, slave)
     try:
         yield Typist(master, slave, process)
     finally:
         if process.poll() is None:
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
             process.wait(timeout=20)
         os.close(master)
         os.close(slave)
+
+
+def _anew(args: Sequence[str], env: Mapping[str, str], tty: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([*PROGRAM, *args], stdin=tty, stdout=tty, stderr=tty, env=dict(env), start_new_session=True)
+
+
+def _forked(args: Sequence[str], env: Mapping[str, str], tty: Path) -> Started:
+    place = Surroundings(env=env, directory=Path.cwd(), input=tty, output=tty, errors=tty, leads=True)
+    return started(args, place)

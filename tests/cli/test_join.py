@@ -15,6 +15,7 @@ from tests.cli.conftest import PROGRAM, environment
 from tests.cli.terminals import BOOT, Typist, terminal
 from tests.support.gateway import Gateway, lasting
 from tests.support.host import eventually, rows, stored_ref
+from tests.support.prepared import ran
 
 PROMPT = b"$ "
 LEAVE = b"\x1c\x1c"
@@ -40,7 +41,7 @@ def container(gateway: Gateway) -> str:
 
 def joined(gateway: Gateway, container: str, *more: str) -> AbstractContextManager[Typist]:
     env = environment(gateway.home, TERM="xterm", NO_COLOR="1", LIMPET_URL=gateway.url)
-    return terminal("shell", "--container", container, *more, env=env)
+    return terminal("shell", "--container", container, *more, env=env, prepared=True)
 
 
 def left(typist: Typist) -> None:
@@ -50,14 +51,7 @@ def left(typist: Typist) -> None:
 
 
 def refused(gateway: Gateway, *args: str, **env: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [*PROGRAM, "shell", *args],
-        capture_output=True,
-        text=True,
-        env=environment(gateway.home, **env),
-        timeout=60,
-        check=False,
-    )
+    done = ran(["shell", *args], env=environment(gateway.home, **env), timeout=60)
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
     return done.returncode, done.stderr
 

@@ -26,6 +26,7 @@ _CONTEXT.set_forkserver_preload(
         "aiosqlite",
         "limpet.cli.ask",
         "limpet.cli.containers",
+        "limpet.cli.join",
         "limpet.cli.keys",
         "limpet.cli.serve",
         "limpet.runtimes.bubblewrap",
@@ -47,13 +48,15 @@ _NOTHING = Path(os.devnull)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a program finds. `output` and `errors` are files that are made anew; they may be the same."""
+    """What a program finds. `output` and `errors` are files that are made anew; they may be the same, and terminals. `leads`: it
+    leads a session of its own."""
 
     env: Mapping[str, str]
     directory: Path
     input: Path = _NOTHING
     output: Path = _NOTHING
     errors: Path = _NOTHING
+    leads: bool = False
 
 
 class Started:
@@ -111,14 +114,16 @@ def _run(arguments: list[str], surroundings: Surroundings) -> None:
     os.environ.update(surroundings.env)
     os.chdir(surroundings.directory)
     tempfile.tempdir = None
+    if surroundings.leads:
+        os.setsid()
     _redirect(surroundings)
     sys.argv = [str(Path(sys.executable).parent / "limpet"), *arguments]
     main()
 
 
 def _redirect(surroundings: Surroundings) -> None:
-    made = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    reader = os.open(surroundings.input, os.O_RDONLY)
+    made = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOCTTY
+    reader = os.open(surroundings.input, os.O_RDONLY | os.O_NOCTTY)
     writer = os.open(surroundings.output, made, 0o644)
     shared = surroundings.errors == surroundings.output
     second = writer if shared else os.open(surroundings.errors, made, 0o644)

@@ -1,5 +1,6 @@
 """Where paths lead, asked in the box."""
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from tests.support.runtimes import opened
 
 pytestmark = pytest.mark.anyio
 
-LINKS = """
-mkdir -p sub/deep /tmp/limpet-places; echo > sub/file
+# Outside the box's own places, and where commands run on the host another's too: one for each process of tests.
+APART = f"/tmp/limpet-places-{os.getpid()}"
+LINKS = f"""
+mkdir -p sub/deep {APART}; echo > sub/file
 ln -s sub inner; ln -s sub/deep/../file hops; ln -s /etc out; ln -s out/passwd twice; ln -s loop loop
 ln -s ../../../.. up; ln -s nowhere/at/all dangling; ln -s "$PWD/sub" absolute
-ln -sfn /etc /tmp/limpet-places/etc; ln -s file sub/link
+ln -sfn /etc {APART}/etc; ln -s file sub/link
 """
 
 
@@ -30,7 +33,7 @@ async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Works
             assert made.exit_code == 0, made.stderr
             yield workspace
         finally:
-            await workspace.run("rm -r /tmp/limpet-places")
+            await workspace.run(f"rm -r {APART}")
 
 
 @pytest.mark.parametrize(
@@ -52,8 +55,8 @@ async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Works
         ("out/../x", "/x"),
         ("../../../../../etc/passwd", "/etc/passwd"),
         ("/etc/../etc//passwd", "/etc/passwd"),
-        ("/tmp/limpet-places/etc/passwd", "/etc/passwd"),
-        ("/tmp/limpet-places/new/file", "/tmp/limpet-places/new/file"),
+        ("{apart}/etc/passwd", "/etc/passwd"),
+        ("{apart}/new/file", "{apart}/new/file"),
         ("sub/file/below", "{data}/sub/file/below"),
         ("{home}/x", "{home}/x"),
         ("{data}", "{data}"),
@@ -64,7 +67,7 @@ async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Works
 )
 async def test_links_are_seen_and_what_is_missing_keeps_its_name(box: Workspace, path: str, leads: str | None) -> None:
     places = box.places
-    names = {"data": places.data, "home": places.home}
+    names = {"data": places.data, "home": places.home, "apart": APART}
 
     found = await Resolver(box._sandbox, places)(path.format(**names))
 
@@ -72,7 +75,7 @@ async def test_links_are_seen_and_what_is_missing_keeps_its_name(box: Workspace,
 
 
 async def test_the_kernel_agrees(box: Workspace) -> None:
-    paths = ["sub/file", "inner/deep/../file", "twice", "out/../x", "dangling", "up", "/tmp/limpet-places/etc/passwd"]
+    paths = ["sub/file", "inner/deep/../file", "twice", "out/../x", "dangling", "up", f"{APART}/etc/passwd"]
     said = await box.run(["realpath", "-m", "--", *paths])
 
     assert [await Resolver(box._sandbox, box.places)(path) for path in paths] == said.stdout.decode().splitlines()
@@ -84,7 +87,7 @@ async def test_the_links_in_a_directory_are_named(box: Workspace) -> None:
     assert set(await resolver.links("sub") or ()) == {"link"}
     assert await resolver.links("nowhere") == ()
     assert await resolver.links("sub/file") == ()
-    assert set(await resolver.links("/tmp/limpet-places") or ()) == {"etc"}
+    assert set(await resolver.links(APART) or ()) == {"etc"}
 
 
 async def test_a_pattern_does_not_follow_a_planted_link_out(box: Workspace) -> None:
