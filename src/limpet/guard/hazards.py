@@ -12,6 +12,7 @@ from limpet.guard.words import Field
 
 _TAR_RUNS = ("to-command", "checkpoint-action", "use-compress-program", "rsh-command", "info-script", "new-volume-script", "absolute-names",
              "files-from")  # fmt: skip
+_READ_ANSWERS = frozenset("nm size strings".split())
 
 
 def of(call: Call, name: str) -> tuple[str, str] | None:
@@ -45,6 +46,8 @@ def lists(call: Call, name: str) -> tuple[str, str] | None:
     program = known(name)
     if name == "find" and finding.read(call.fields[1:]).follows:
         return "it follows links", "do without -L and -follow"
+    if name in _READ_ANSWERS and any(word.text.startswith("@") for word in call.fields[1:]):
+        return "what follows an @ is a file with further names", "name the files themselves"
     words = _dashed(call.fields[1:]) if name == "tar" else call.fields[1:]
     found = _option(words, program, program.lists if program is not None else ())
     if found is None:

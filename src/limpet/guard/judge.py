@@ -113,6 +113,8 @@ class Judge:
                     uses += paths.of_call(call, name)
             for opening in findings.openings:
                 uses += paths.of_opening(opening)
+            for listing in findings.listings:
+                uses += paths.of_listing(listing)
         return _Ruling(asks=self._asks(findings), uses=tuple(dict.fromkeys(uses)))
 
     def _asks(self, findings: Findings) -> str | None:

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from limpet.guard import finding, repositories
-from limpet.guard.findings import Call, Opening
+from limpet.guard.findings import Call, Listing, Opening
 from limpet.guard.options import Syntax, parse
 from limpet.guard.programs import Program, known, plain
 from limpet.guard.words import Field
+from limpet.guard.wrappers import opened
 
 DEVICES = frozenset(f"/dev/{name}" for name in "null zero full random urandom tty stdin stdout stderr".split())
 _DESCRIPTOR = re.compile(r"/dev/fd/\d+")
@@ -27,6 +28,7 @@ ORDERS = re.compile(
     r"(?:^|/)(?:\.git(?:/.*)?|\.gitconfig|\.gitattributes|\.gitmodules|\.config/git(?:/.*)?|\.bash(?:rc|_profile|_login|_logout|_aliases)|\.profile"
     r"|\.inputrc|\.zsh(?:rc|env)|\.zprofile|\.pam_environment|\.ripgreprc|\.lessfilter|\.wgetrc|\.curlrc|\.awkrc|\.tarrc)$"
 )
+_THROUGH_A_PATTERN = re.compile(r"[*?\[][^/]*/.*[^/]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _STARTS = re.compile(r"(?:^|(?<=[=:,@<>;|]))(?:/|\.\.(?:/|$)|~(?:/|$))")
 
@@ -64,9 +66,13 @@ def is_device(path: str) -> bool:
 
 
 def may_match(pattern: str, name: str) -> bool:
-    """Whether the last part of a path may become the name, as bash reads patterns."""
-    last = pattern.rstrip("/").rpartition("/")[2]
-    return "[:" in last or "[." in last or "[=" in last or fnmatch.fnmatchcase(name, last.replace("[^", "[!"))
+    """Whether the last part of a path may become the name, as bash reads patterns, with `nocaseglob` or without."""
+    last = pattern.rstrip("/").rpartition("/")[2].replace("[^", "[!")
+    return (
+        any(opening in last for opening in ("[:", "[.", "[="))
+        or fnmatch.fnmatchcase(name, last)
+        or fnmatch.fnmatchcase(name.lower(), last.lower())
+    )
 
 
 def of_opening(opening: Opening) -> Iterator[Use | Unsure]:
@@ -77,22 +83,42 @@ def of_call(call: Call, name: str) -> Iterator[Use | Unsure]:
     """The paths among a command's words."""
     for word, is_whole in _words(call, name):
         yield from _of_word(word, call.places, is_whole=is_whole)
+    program = known(name)
+    if program is not None and program.operands == "texts":
+        for word in call.fields[1:]:
+            if word.kind == "pattern":
+                yield from of_listing(Listing(word, call.places))
     if name == "ln":
         yield from _link_targets(call)
+
+
+def of_listing(listing: Listing) -> Iterator[Use | Unsure]:
+    """The directory whose names bash looks through for a pattern."""
+    word = listing.pattern
+    if _THROUGH_A_PATTERN.search(word.text):
+        yield _may_lead_through_a_link(word)
+        return
+    directory = word.text.rstrip("/").rpartition("/")
+    for place in sorted(listing.places) if listing.places is not None else [None]:
+        yield Use((directory[0] or directory[1]) if directory[1] else ".", word.source, place)
 
 
 def _of_word(word: Field, places: frozenset[str] | None, *, is_whole: bool) -> Iterator[Use | Unsure]:
     if not word.is_known:
         yield Unsure(word.source, "is not known before it runs", "write the path out")
         return
-    if word.kind == "pattern" and re.search(r"[*?\[][^/]*/.*[^/]", word.text):
-        yield Unsure(
-            word.source, "may lead through a link", "name the directories, and use patterns for the last part only"
-        )
+    if word.kind == "pattern" and _THROUGH_A_PATTERN.search(word.text):
+        yield _may_lead_through_a_link(word)
         return
     for path in dict.fromkeys(_candidates(word.text, is_whole=is_whole)):
         for place in sorted(places) if places is not None else [None]:
             yield Use(path, word.source, place, word.kind == "pattern")
+
+
+def _may_lead_through_a_link(word: Field) -> Unsure:
+    return Unsure(
+        word.source, "may lead through a link", "name the directories, and use patterns for the last part only"
+    )
 
 
 def _candidates(text: str, *, is_whole: bool) -> Iterator[str]:
@@ -112,6 +138,8 @@ def _candidates(text: str, *, is_whole: bool) -> Iterator[str]:
     if not text.startswith("-") or is_whole:
         yield text
         yield from (text[1:],) if text.startswith(("@", "<")) else ()
+    if "@" in text[1:] and not text.startswith("/"):
+        yield text.rpartition("@")[2]
     _name, equals, value = text.partition("=")
     if equals and not text.startswith("/"):
         yield from _candidates(value, is_whole=False)
@@ -151,6 +179,8 @@ def _words(call: Call, name: str) -> Iterator[tuple[Field, bool]]:
             yield from ((word, True) for word in words if word.text not in ("-L", "-P", "-e", "-@", "--"))
         case "test" | "[":
             yield from _test_words(words)
+        case "xargs" | "time" | "env":
+            yield from ((word, True) for word in opened(call, name))
         case _:
             yield from _plain_words(words, program)
 
@@ -197,7 +227,9 @@ def _plain_words(words: Sequence[Field], program: Program | None) -> Iterator[tu
     yield from ((word, False) for word in parsed.unsure)
     yield from ((word, False) for word in parsed.operands[skipped:])
     for option, value in parsed.options:
-        if value is not None and option not in program.texts and option not in program.long_texts:
+        # curl reads the file behind an @ also where it else takes a text.
+        is_text = option in program.texts or option in program.long_texts
+        if value is not None and (not is_text or value.text.startswith("@")):
             yield value, False
 
 

@@ -79,7 +79,7 @@ READERS: Mapping[str, Program] = {
                   long_texts=("arg", "argjson", "indent", "args", "jsonargs")),
     "rg": Program(operands="first is text", first=("e", "f", "regexp", "file", "files"), valued="efgtTmABCjMr", texts="egtTmABCjMr",
                   runs=("pre", "hostname-bin", "z", "search-zip", "pre-glob"),
-                  lists=("L", "follow"),
+                  lists=("L", "follow", "ignore-file"),
                   long_texts=("regexp", "glob", "type", "max-count", "context", "replace", "sort", "iglob", "max-depth", "color")),
     "sed": Program(operands="special", writes=("i", "in-place"), runs=("f", "file"), valued="el", texts="el",
                    long_texts=("expression", "line-length"), first=("e", "expression")),
@@ -95,8 +95,9 @@ READERS: Mapping[str, Program] = {
 _ALIASES = {"gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "gfind": "find"}
 
 WRITERS: Mapping[str, Program] = {
-    **dict.fromkeys("rm rmdir mkdir touch mkfifo unlink link sync shred tee truncate mktemp gzip gunzip bzip2 bunzip2 xz unxz zcat "
+    **dict.fromkeys("rm rmdir mkdir touch mkfifo unlink link sync shred tee truncate mktemp gzip gunzip bzip2 bunzip2 zcat "
                     "unzip zipinfo dos2unix".split(), Program(reads=False)),
+    **dict.fromkeys("xz unxz".split(), Program(reads=False, lists=("files", "files0"))),
     "kill": Program(reads=False, operands="texts"), "disown": Program(reads=False, operands="texts"),
     "cp": Program(reads=False, lists=("L", "dereference", "H"), valued="tS"), "mv": Program(reads=False), "ln": Program(reads=False),
     "install": Program(reads=False, runs=("strip-program",), valued="mogSt", texts="mogS"),

@@ -227,6 +227,7 @@ class Walk:
         values: Values = exact("")
         for word in loop.items:
             for made in fields(word, state, self):
+                self.findings.lists(made, state.places)
                 for field in made:
                     values = joined(values, None if field.kind == "unknown" else frozenset({(field.text, field.kind)}))
         return values if values is None or len(values) == 1 else values - {("", "exact")}

@@ -59,10 +59,28 @@ _PLAIN: dict[str, tuple[Syntax, int]] = {
 }  # fmt: skip
 
 
+_ENV = Syntax(flags="i0v", valued="uC", stops=True, long_flags=_long("ignore-environment null debug"),
+              long_valued=_long("unset chdir"))  # fmt: skip
+_XARGS = Syntax(flags="0rtpxo", valued="IinPLldasE", stops=True, long_flags=_long("null no-run-if-empty verbose exit open-tty"),
+                long_valued=_long("max-args max-procs max-lines delimiter arg-file max-chars replace"))  # fmt: skip
+# What they open or enter themselves, before anything else runs.
+_OPENED = {
+    "env": (_ENV, ("C", "chdir")),
+    "time": (_PLAIN["time"][0], ("o", "output")),
+    "xargs": (_XARGS, ("a", "arg-file")),
+}
+
+
+def opened(call: Call, name: str) -> list[Field]:
+    """The files and directories that env, time and xargs open themselves."""
+    syntax, options = _OPENED[name]
+    return [
+        value for option, value in parse(call.fields[1:], syntax).options if option in options and value is not None
+    ]
+
+
 def _env(call: Call) -> Inner | None:
-    syntax = Syntax(flags="i0v", valued="uC", stops=True, long_flags=_long("ignore-environment null debug"),
-                    long_valued=_long("unset chdir"))  # fmt: skip
-    parsed = parse(call.fields[1:], syntax)
+    parsed = parse(call.fields[1:], _ENV)
     rest = parsed.operands
     if not parsed.is_sure:
         return None
@@ -98,9 +116,7 @@ def _pair(name: str) -> tuple[Syntax]:
 
 
 def _xargs(call: Call) -> Inner | None:
-    syntax = Syntax(flags="0rtpxo", valued="IinPLldasE", stops=True, long_flags=_long("null no-run-if-empty verbose exit open-tty"),
-                    long_valued=_long("max-args max-procs max-lines delimiter arg-file max-chars replace"))  # fmt: skip
-    parsed = parse(call.fields[1:], syntax)
+    parsed = parse(call.fields[1:], _XARGS)
     if not parsed.is_sure or parsed.has("i", "l", "replace"):
         return None
     words = parsed.operands or [Field("echo", "echo")]
