@@ -4,8 +4,8 @@ how much of System V (sysvipc(7)).
 Nothing of a box is executed or opened for that, and no process that commands could reach stands in it: DESIGN section 4, point 12.
 
 It is also a program of its own, on the standard library alone: `python -I -S -c SOURCE PID STARTED TERMINALS PAGES`, run by the box's
-user, for whoever may not reach in from his own place; only a process without threads can enter a user namespace. It waits for a
-line on its standard input, then writes a sentence about everything that could not be bounded.
+user, for whoever may not reach in from his own place; only a process without threads can enter a user namespace. It writes a
+sentence about everything that could not be bounded, and ends with EXCEEDED where the box had more terminals by then.
 """
 
 import ctypes
@@ -13,6 +13,7 @@ import fcntl
 import os
 import sys
 
+EXCEEDED = 3
 _FSCONFIG, _FSPICK = 431, 433  # the same on every architecture (Linux 5.2)
 _CLOSES_AT_EXEC, _TAKES_NO_LINK, _MOUNTS_NOTHING = 1, 2, 4
 _SET_STRING, _RECONFIGURE = 1, 7
@@ -70,8 +71,8 @@ def _bound_system_v(pages: int) -> None:
             file.write(value)
 
 
-def _main(pid: int, started: str, most: int, pages: int) -> None:
-    failed = []
+def _main(pid: int, started: str, most: int, pages: int) -> int:
+    failed, open_ones = [], 0
     try:
         agent = _process(pid, started)
         mounts, memory = (os.open(f"ns/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=agent) for name in ("mnt", "ipc"))
@@ -81,14 +82,14 @@ def _main(pid: int, started: str, most: int, pages: int) -> None:
             _bound_system_v(pages)
         except OSError as error:
             failed.append(f"What a sandbox keeps in System V's memory is not bounded ({error.strerror}).")
-        if not sys.stdin.readline():
-            return
         _called("setns", mounts, 0)
         _bound_terminals(-1, b"/dev/pts", most)
+        open_ones = len(os.listdir("/dev/pts")) - 1  # all but ptmx
     except OSError as error:
         failed.append(f"One sandbox can take all terminals of the host ({error.strerror}).")
     sys.stdout.write("\n".join(failed))
+    return EXCEEDED if open_ones > most else 0
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    sys.exit(_main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

@@ -65,6 +65,7 @@ class BubblewrapRuntime:
         self._groups: Groups | None = None
         self._walls: frozenset[Offer] = frozenset()
         self._unbounded: tuple[str, ...] = ()  # of the last box, in sentences
+        self._has_bounded = anyio.Event()  # some box, or has tried to
         self._looking = anyio.CapacityLimiter(_LOOKS_AT_ONCE)
         self._ledger = Ledger()
         self._living: set[BubblewrapSandbox] = set()
@@ -106,6 +107,7 @@ class BubblewrapRuntime:
                 sandbox = await self.create(SandboxSpec(name=f"probe-{secrets.token_hex(6)}"))
                 try:
                     outcome = await (await sandbox.start(Command(what=Script("true")), "probe")).wait()
+                    await self._has_bounded.wait()
                 finally:
                     with anyio.CancelScope(shield=True):
                         await sandbox.destroy()
@@ -147,9 +149,7 @@ class BubblewrapRuntime:
             started = await box.start(plan)
             ends_with_owner = isinstance(spec.lifetime, WhileOwned)
             place.record.write_text(json.dumps({**started.agent.facts(spec.name), ENDS_WITH_OWNER: ends_with_owner}))
-            async with bounding.beside(plan, started.agent) as bound:
-                client = await self._greet(place, started.agent)
-                self._unbounded = await bound()
+            client = await self._greet(place, started.agent)
             return self._joined(plan, started, client)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
@@ -198,19 +198,40 @@ class BubblewrapRuntime:
         disk = self._settings.limits(plan.spec.limits).disk
         files = plan.layout.files
         ref = reference(plan.spec, started.agent, plan.place, files, owner=plan.user_id, disk=disk)
+        bounding_it, bounded = anyio.CancelScope(), anyio.Event()
 
         async def leave() -> None:
             if started.lifeline is not None:
                 await end()
             else:
+                await bounded.wait()
                 started.close()
 
         async def end() -> None:
+            bounding_it.cancel()
             with anyio.CancelScope(shield=True):
                 await ending.clear(plan.place, started.agent, self._groups)
             started.close()
 
+        if (at_once := bounding.at_once(plan, started.agent)) is not None:
+            self._unbounded = at_once.unbounded
+            self._has_bounded.set()
+            bounded.set()
+        else:
+            assert self._tasks is not None
+            self._tasks.start_soon(self._bound, plan, started.agent, bounding_it, bounded)
         return self._made(ref, client, end=end, leave=leave)
+
+    async def _bound(self, plan: box.Plan, agent: Agent, scope: anyio.CancelScope, done: anyio.Event) -> None:
+        """Set from outside what only can be set there; a box that was quicker than that ends."""
+        with scope:
+            bounded = await bounding.by_helper(plan, agent)
+            if ending.lives(agent):
+                self._unbounded = bounded.unbounded
+            self._has_bounded.set()
+            if bounded.exceeded:
+                await ending.clear(plan.place, agent, self._groups)
+        done.set()
 
     async def attach(self, ref: SandboxRef) -> BubblewrapSandbox:
         self._require_open()
