@@ -71,6 +71,7 @@ async def test_a_directory_may_be_a_text(tmp_path: Path) -> None:
         ("ls", {"env": {"A": 1}}, "env['A'] must be a text"),
         ("ls", {"env": ["A"]}, "env must be an object of texts"),
         ("ls", {"stdin": "text"}, "stdin must be bytes"),
+        ("true", {"abort": 5}, "abort must be an anyio.Event, not 5."),
     ],
     ids=str,
 )

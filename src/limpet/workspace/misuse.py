@@ -78,6 +78,12 @@ def told(command: Command) -> Command:
     return replace(command, cwd=cwd, env=dict(command.env))
 
 
+def refuse_no_event(abort: Any) -> None:
+    """Raises BadCommand for an `abort` that nobody can wait for."""
+    if abort is not None and not (callable(getattr(abort, "is_set", None)) and callable(getattr(abort, "wait", None))):
+        raise BadCommand(f"abort must be an anyio.Event, not {abort!r}.")
+
+
 def not_a_program(what: str) -> BadCommand:
     return BadCommand(f"{what} is nothing to run. Give a text, or a list of texts: a program, then its arguments.")
 

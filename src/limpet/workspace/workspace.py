@@ -23,7 +23,7 @@ from limpet.workspace.audit import Call
 from limpet.workspace.files import WorkspaceFiles
 from limpet.workspace.follow import Delivery, OnOutput, follow, unless_aborted
 from limpet.workspace.keeping import Pieces, keep_in_home, keep_in_temporary
-from limpet.workspace.misuse import not_a_program, refuse_no_rules, told
+from limpet.workspace.misuse import not_a_program, refuse_no_event, refuse_no_rules, told
 from limpet.workspace.places import HOME, Places
 from limpet.workspace.result import RunResult
 from limpet.workspace.rules import Rules, sentence_of
@@ -165,6 +165,7 @@ class Workspace:
         command = told(
             Command(what=as_program(what), cwd=cwd, env=env or {}, stdin=stdin, timeout=timeout, read_once=True)
         )
+        refuse_no_event(abort)
         delivery = Delivery({"stdout": on_stdout, "stderr": on_stderr}, keep_output=keep_output)
         if self._rules is None:
             return await self._run(command, delivery, abort)
