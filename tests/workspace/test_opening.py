@@ -143,7 +143,7 @@ async def test_a_workspace_whose_files_are_not_a_capability_gives_none(tmp_path:
     "s1-the-shell-capability-is-true-or-an-object",
 )
 async def test_the_settings_of_a_shell_bind_run_itself(tmp_path: Path) -> None:
-    settings = {"shell": {"allowedCommands": ["echo", "sleep"], "maxDurationMs": 200}}
+    settings = {"shell": {"allowedCommands": ["echo", "sleep"], "maxDurationMs": 1000}}
     async with limpet.open_workspace("box", runtime="local", capabilities=settings) as box:
         assert (await box.run("echo fine")).stdout == b"fine\n"
         assert (await box.run("sleep 30")).outcome == limpet.TimedOut()
