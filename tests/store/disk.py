@@ -31,11 +31,11 @@ class Disk:
         return self.path / "filler"
 
 
-def mount(path: Path) -> str | None:
-    """Mount it there. None, or in words why that is not possible here."""
+def mount(path: Path, size: int = SIZE) -> str | None:
+    """Mount it there, or one of another size. None, or in words why that is not possible here."""
     if os.geteuid() != 0:
         return "needs root, to mount a small disk"
-    error = _run("mount", "-t", "tmpfs", "-o", f"size={SIZE}", "limpet-test", str(path))
+    error = _run("mount", "-t", "tmpfs", "-o", f"size={size}", "limpet-test", str(path))
     return f"a small disk cannot be mounted here: {error}" if error else None
 
 
