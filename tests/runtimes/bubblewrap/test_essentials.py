@@ -30,6 +30,11 @@ pytestmark = pytest.mark.anyio
 _SLEEPERS = "ps ax -o args= | grep '^sleep 98'; true"
 
 
+def _sleepers(count: int) -> str:
+    """As soon as there are so many: a command that started one may be over before it runs."""
+    return f"until [ $(ps ax -o args= | grep -c '^sleep 98') -ge {count} ]; do sleep 0.02; done; {_SLEEPERS}"
+
+
 async def test_a_box_says_what_system_it_is(runtime: BubblewrapRuntime) -> None:
     async with box_of(runtime) as box:
         assert (await run(box, "cat /etc/os-release"))[1] == Path("/etc/os-release").read_text()
@@ -39,7 +44,7 @@ async def test_files_and_detached_processes_stay_between_commands(runtime: Bubbl
     async with box_of(runtime) as box:
         await run(box, "echo kept > f; setsid sleep 9811 > /dev/null 2>&1 &")
 
-        assert await run(box, f"cat f; {_SLEEPERS}") == (Exited(0), "kept\nsleep 9811\n", "")
+        assert await run(box, f"cat f; {_sleepers(1)}") == (Exited(0), "kept\nsleep 9811\n", "")
         assert await box.files.read("f") == b"kept\n"
 
 
@@ -98,7 +103,7 @@ async def test_an_abort_spares_what_other_commands_run(runtime: BubblewrapRuntim
 
         await victim.abort()
 
-        assert (await run(box, f"{_SLEEPERS}"))[1] == "sleep 9821\nsleep 9822\n"
+        assert (await run(box, _sleepers(2)))[1] == "sleep 9821\nsleep 9822\n"
         assert await victim.wait() == Aborted()
         await other.abort()
 
