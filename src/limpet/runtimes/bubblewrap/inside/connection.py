@@ -6,7 +6,7 @@ import _socket
 import time
 
 from limpet.runtimes.bubblewrap.inside import wire
-from limpet.runtimes.bubblewrap.inside.passage import Passage, pending
+from limpet.runtimes.bubblewrap.inside.passage import Passage, pending_soon
 from limpet.runtimes.bubblewrap.inside.process import Process
 
 _OUT_ENOUGH = 1 << 18
@@ -64,7 +64,7 @@ class Reader:
             at = self.position[stream]
             if self.credit <= 0 or not self.process.goes_straight(descriptor) or at != self.process.streams[stream].end:
                 continue
-            size = min(self.credit, wire.PIECE, pending(descriptor))
+            size = min(self.credit, wire.PIECE, pending_soon(descriptor))
             if not size:
                 self.process.found_empty.add(descriptor)
                 continue
