@@ -6,6 +6,7 @@ loads or trusts what it says.
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from limpet.core.secret import Secret
 from limpet.guard.secrets import SHORTEST
@@ -98,9 +99,12 @@ _SECRET_PART = re.compile(
     "secret|password|passwd|passphrase|token(?!iz)|credential|api_?key|private_?key|access_?key", re.IGNORECASE
 )
 _SECRET_WORDS = frozenset("key keys pass pwd auth creds jwt pat cookie dsn signing encryption private".split())
+# The same names come with call after call; how many of them are remembered.
+_NAMES_KNOWN = 4096
 _NO_SECRET = re.compile(r"/\S*|~/\S*|[A-Za-z][A-Za-z0-9+.-]*://[^@\s]*|[0-9.:-]+|[a-z]{1,12}|[A-Z]{1,12}")
 
 
+@lru_cache(_NAMES_KNOWN)
 def is_dangerous(name: str) -> bool:
     """Whether a variable of that name changes what programs run, load or trust. Proxies count in small letters too."""
     if name in _HARMLESS:
@@ -123,6 +127,7 @@ def judge_environment(env: Mapping[str, str], *, allowed: frozenset[str]) -> Den
     )
 
 
+@lru_cache(_NAMES_KNOWN)
 def looks_secret(name: str) -> bool:
     """Whether the value of a variable of that name is to be hidden when it is handed in: API_KEY, DB_PASSWORD, GITHUB_TOKEN …"""
     if _SECRET_PART.search(name):

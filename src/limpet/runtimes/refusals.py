@@ -27,13 +27,9 @@ def refuse_impossible(command: Command, offers: frozenset[Offer], runtime: str) 
     for name in command.env:
         if not _NAME.fullmatch(name):
             raise BadEnvironmentName(name)
-    for text in (*words, *command.env.values(), command.cwd or ""):
-        if "\0" in text:
-            raise BadCommand("The command holds a NUL character, which no program can receive. Leave it out.")
-        if not is_encodable(text):
-            raise BadCommand("The command holds a lone surrogate, which is no character. Leave it out.")
-    sizes = [len(word.encode(errors="surrogatepass")) for word in words]
-    sizes += [len(f"{name}={value}".encode(errors="surrogatepass")) for name, value in command.env.items()]
+    sizes = [_size(word) for word in words]
+    sizes += [len(name) + 1 + _size(value) for name, value in command.env.items()]
+    _size(command.cwd or "")
     if max(sizes, default=0) > LONGEST_ARGUMENT or sum(sizes) + _BESIDE * len(sizes) > LONGEST_COMMAND:
         raise BadCommand(
             f"The command is too long: one argument or variable may have {LONGEST_ARGUMENT} bytes, all together"
@@ -60,6 +56,16 @@ def _is_time(timeout: object) -> bool:
     return timeout is None or (
         isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and not math.isnan(timeout)
     )
+
+
+def _size(text: str) -> int:
+    """In bytes, as a program receives it."""
+    if "\0" in text:
+        raise BadCommand("The command holds a NUL character, which no program can receive. Leave it out.")
+    try:
+        return len(text.encode(errors="surrogateescape"))
+    except UnicodeEncodeError:
+        raise BadCommand("The command holds a lone surrogate, which is no character. Leave it out.") from None
 
 
 def is_encodable(text: str) -> bool:

@@ -196,7 +196,8 @@ class WaitingShell:
         words = [f"exec {stdin}{self._input_end}<&- {self._orders_end}<&-", "unset BASH_ENV"]
         if cwd is not None:
             words.append(f"cd -- {_quote(cwd)} || exit 127\nunset OLDPWD\nexport OLDPWD")
-        words += [f"export {name}={_quote(value)}" for name, value in env.items()]
+        if env:
+            words.append("export " + " ".join(f"{name}={_quote(value)}" for name, value in env.items()))
         words.append(f"BASH_EXECUTION_STRING={_quote(text.decode('utf-8', 'surrogateescape'))}")
         words.append(f"SECONDS=0\n: {SHELL}\n")
         return "\n".join(words)
