@@ -94,10 +94,13 @@ def test_a_directory_on_the_way_that_became_a_link_is_not_followed(gateway: Gate
 
 def test_a_path_that_flips_between_file_and_link_never_gives_what_is_behind_the_link(client: openai.OpenAI) -> None:
     flip = "while :; do ln -s /etc/passwd l; mv -T l swap; echo mine > f; mv -T f swap; done"
-    response = run(client, "echo mine > swap")  # captured before it flips
+    flips = f"until [ -e go ]; do sleep 0.02; done; {flip}"
+    response = run(client, f"echo mine > swap; (timeout 20 sh -c '{flips}') >/dev/null 2>&1 &")
     container = container_of(response)
     (file,) = output_files(response)
-    run(client, f"(timeout 20 sh -c '{flip}') >/dev/null 2>&1 &", container=container)
+    client.containers.files.create(
+        container, file=("go", b"")
+    )  # captured before it flips: a link is no file of the container's
     seen = set()
 
     until = time.monotonic() + 3
