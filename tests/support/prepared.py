@@ -82,7 +82,7 @@ class Started:
             raise subprocess.TimeoutExpired("limpet", timeout)
         return code
 
-    def send_signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)
 
