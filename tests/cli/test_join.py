@@ -99,7 +99,8 @@ def test_the_terminal_may_go_away_and_the_size_of_the_next_one_counts(gateway: G
     with joined(gateway, container) as typist:
         typist.until(b"b=7\r\n", within=BOOT)
         typist.resize(90, 20)
-        typist.type("echo $b; stty size\r")
+        # The new size is a message of its own, and may come after what is typed.
+        typist.type("until [ \"$(stty size)\" = '20 90' ]; do sleep 0.02; done; echo $b; stty size\r")
         typist.until(b"\r7\r\n20 90\r\n")
 
 
