@@ -18,6 +18,7 @@ import anyio
 
 from limpet.core.errors import BootFailed
 from limpet.core.ports import SandboxSpec, TimeToLive
+from limpet.runtimes import procfs
 from limpet.runtimes.bubblewrap import limits, seccomp, walls
 from limpet.runtimes.bubblewrap.ending import started_at
 from limpet.runtimes.bubblewrap.layout import DATA, ENVIRONMENT, HOST_NAME, USER, Layout
@@ -136,9 +137,11 @@ def _let_starve_last(agent: int) -> None:
     The kernel's older file leaves that lowest score as it is, while a privileged write to `oom_score_adj` would move it, for every
     command to come; and the file speaks of -17 to 15, so that 0 is the only value that means the same in both.
     """
-    with suppress(OSError, IndexError):
-        parent = Path(f"/proc/{agent}/stat").read_text(errors="replace").rpartition(")")[2].split()[1]
-        for pid in (agent, int(parent)):
+    stat = procfs.stat_of(agent)
+    if stat is None:
+        return
+    with suppress(OSError):
+        for pid in (agent, stat.parent):
             try:
                 Path(f"/proc/{pid}/oom_adj").write_text("0")
             except OSError:  # a kernel that has dropped it, or root without that capability

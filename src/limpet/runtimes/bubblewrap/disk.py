@@ -3,11 +3,12 @@
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from limpet.runtimes import procfs
 from limpet.runtimes.beneath import DIRECTORY
 
 _LONGEST = 30.0  # seconds; then what was found counts
@@ -88,8 +89,7 @@ class _Tally:
 
     def look_into(self, pid: int) -> None:
         """Count the files without a name that a process has open on the same file systems, and how it may hold further ones."""
-        with suppress(OSError):
-            self.hidden += sum(device in self._devices for device in _mapped_without_a_name(pid))
+        self.hidden += sum(device in self._devices for device in procfs.mapped_without_a_name(pid))
         directory = f"/proc/{pid}/fd"
         with suppress(OSError):
             for name in os.listdir(directory):
@@ -98,24 +98,8 @@ class _Tally:
                     if status.st_nlink == 0 and status.st_dev in self._devices:
                         self._count(status)
                     elif stat.S_ISSOCK(status.st_mode):
-                        self.hidden += _in_flight(f"/proc/{pid}/fdinfo/{name}")
-
-
-def _mapped_without_a_name(pid: int) -> Iterator[int]:
-    """The device of each such mapping (proc_pid_maps(5))."""
-    text = Path(f"/proc/{pid}/maps").read_bytes()
-    for line in text.splitlines() if b" (deleted)" in text else ():
-        if line.endswith(b" (deleted)"):
-            major, _, minor = line.split(None, 4)[3].partition(b":")
-            yield os.makedev(int(major, 16), int(minor, 16))
-
-
-def _in_flight(path: str) -> int:
-    """Descriptors that wait in a socket to be received (Linux 5.6); of one that listens also what waits in connections."""
-    for line in Path(path).read_text().splitlines():
-        if line.startswith("scm_fds:"):
-            return int(line.removeprefix("scm_fds:"))
-    return 0
+                        # Descriptors that wait in it (Linux 5.6); in one that listens, also those in its connections.
+                        self.hidden += procfs.values(f"/proc/{pid}/fdinfo/{name}").get(b"scm_fds", 0)
 
 
 class _Steps:

@@ -3,11 +3,11 @@
 import os
 import signal
 from contextlib import suppress
-from pathlib import Path
 
 import anyio
 from anyio import to_thread
 
+from limpet.runtimes import procfs
 from limpet.runtimes.beneath import remove_tree
 from limpet.runtimes.bubblewrap.limits import Groups
 from limpet.runtimes.bubblewrap.settings import Agent, Place
@@ -18,16 +18,8 @@ _LOOK_AGAIN = 0.005
 
 def started_at(pid: int) -> str | None:
     """When that process started, in the kernel's ticks; None if there is none, or only its remains."""
-    fields = _stat(pid)
-    return None if fields is None or fields[0] in "ZX" else fields[19]
-
-
-def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the state on (proc_pid_stat(5))."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
+    stat = procfs.stat_of(pid)
+    return None if stat is None or stat.is_dead else stat.started
 
 
 def lives(agent: Agent) -> bool:
@@ -88,14 +80,11 @@ async def _kill(agent: Agent) -> None:
 
 def _watcher(agent: Agent) -> int | None:
     """bubblewrap's outer process, which ends by itself after the agent; None if somebody killed it."""
-    fields = _stat(agent.pid)
-    if fields is None:
+    stat = procfs.stat_of(agent.pid)
+    if stat is None or stat.parent <= 1 or procfs.name_of(stat.parent) != b"bwrap":
         return None
     try:
-        parent = int(fields[1])
-        if parent <= 1 or Path(f"/proc/{parent}/comm").read_text().strip() != "bwrap":
-            return None
-        return os.pidfd_open(parent)
+        return os.pidfd_open(stat.parent)
     except OSError:
         return None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from limpet.core.ports import Held, Limits
+from limpet.runtimes import procfs
 from limpet.runtimes.bubblewrap import capabilities
 
 _PERIOD = 100_000  # microseconds
@@ -62,8 +63,7 @@ class Groups:
         """The processes in it, by pid."""
         found: set[int] = set()
         for directory in self.directories(group):
-            with suppress(OSError):
-                found.update(int(line) for line in (directory / "cgroup.procs").read_text().split())
+            found.update(procfs.numbers(procfs.read(str(directory / "cgroup.procs"))))
         return found
 
     def kill(self, group: str) -> None:
@@ -139,19 +139,17 @@ def find_groups(*, mounts: Path = Path("/proc/self/mountinfo"), own: Path = Path
 
 def _hierarchies(mounts: Path) -> Iterator[tuple[int, Path, list[str]]]:
     """Version, mount point and controllers of each cgroup mount (proc_pid_mountinfo(5))."""
-    try:
-        lines = mounts.read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        kind, _, options = right.split(" ", 2)
-        path = Path(left.split(" ")[4])
-        if kind == "cgroup":
-            yield 1, path, options.split(",")
-        elif kind == "cgroup2":
-            with suppress(OSError):
-                yield 2, path, (path / "cgroup.controllers").read_text().split()
+    # As bytes and cut at \n only: whoever may mount (also a user's FUSE) chooses the names of mount points.
+    for line in procfs.read(str(mounts)).split(b"\n"):
+        left, _, right = line.partition(b" - ")
+        words, facts = left.split(b" "), right.split(b" ", 2)
+        if len(words) < 5 or len(facts) < 3 or facts[0] not in (b"cgroup", b"cgroup2"):
+            continue
+        path = Path(os.fsdecode(words[4]))
+        if facts[0] == b"cgroup":
+            yield 1, path, os.fsdecode(facts[2]).split(",")
+        elif controllers := procfs.read(str(path / "cgroup.controllers")):
+            yield 2, path, os.fsdecode(controllers).split()
 
 
 def _makes(directory: Path) -> bool:
@@ -182,9 +180,9 @@ def _delegated(root: Path, own: Path) -> Path | None:
     To put a process there from here, its `cgroup.procs` must be writable in the group above both (cgroup-v2, "Delegation Containment");
     for controllers to be handed down, nothing may run in that group itself ("No Internal Process Constraint").
     """
-    for line in own.read_text().splitlines():
-        if line.startswith("0::"):
-            above = root / Path(line[3:].lstrip("/")).parent
+    for line in procfs.read(str(own)).split(b"\n"):
+        if line.startswith(b"0::"):
+            above = root / Path(os.fsdecode(line[3:].lstrip(b"/"))).parent
             parent = above / "limpet"
             may_move = os.access(above, os.W_OK) and os.access(above / "cgroup.procs", os.W_OK)
             if may_move and _enables(above) and _makes(parent) and _enables(parent):

@@ -6,10 +6,9 @@ to somebody who takes them is never blamed.
 """
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from limpet.runtimes import procfs
 from limpet.runtimes.bubblewrap.disk import Usage
 
 _LOOKS = 3  # in a row that find something of the kind
@@ -62,7 +61,6 @@ def written_by(processes: Iterable[int]) -> dict[int, int]:
     anything, since not every file system counts the first (proc_pid_io(5)). Without those that hide."""
     found = {}
     for pid in processes:
-        with suppress(OSError, ValueError):
-            lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-            found[pid] = sum(int(line.split()[1]) for line in lines if line.startswith(("wchar:", "write_bytes:")))
+        if values := procfs.values(f"/proc/{pid}/io"):
+            found[pid] = values.get(b"wchar", 0) + values.get(b"write_bytes", 0)
     return found

@@ -7,7 +7,6 @@ be written between two looks.
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import anyio
 from anyio import to_thread
 
 from limpet.core.errors import SandboxGone
+from limpet.runtimes import procfs
 from limpet.runtimes.bubblewrap.client import Client
 from limpet.runtimes.bubblewrap.disk import used_by
 from limpet.runtimes.bubblewrap.inside import wire
@@ -149,17 +149,10 @@ def _free_on(directory: Path) -> int:
 def _activity(members: set[int], agent: int) -> frozenset[tuple[int, ...]]:
     """Which processes there are and how much they have computed, and how much those did that have ended: nothing writes without
     computing. The agent's own work is none of it."""
-    found = {(pid, *_times(pid)[:3]) for pid in members if pid != agent}
-    return frozenset({*found, (agent, *_times(agent)[3:])})
-
-
-def _times(pid: int) -> tuple[int, ...]:
-    """Its start, its own time in programs and in the kernel, and the same of its children that have ended; in ticks."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return ()
-    return (int(fields[19]), int(fields[11]), int(fields[12]), int(fields[13]), int(fields[14]))
+    found = {pid: procfs.stat_of(pid) for pid in {*members, agent}}
+    own = {(pid, int(stat.started), *stat.times) for pid, stat in found.items() if stat and pid != agent}
+    reaped = found[agent]
+    return frozenset({*own, (agent, *(reaped.times_of_children if reaped else ()))})
 
 
 def children_of(pid: int) -> set[int]:
@@ -169,11 +162,9 @@ def children_of(pid: int) -> set[int]:
     while pending:
         parent = pending.pop()
         for thread in _threads(parent):
-            with suppress(OSError):
-                listed = Path(f"/proc/{parent}/task/{thread}/children").read_text()
-                new = {int(child) for child in listed.split()} - found
-                found |= new
-                pending += new
+            new = set(procfs.numbers(procfs.read(f"/proc/{parent}/task/{thread}/children"))) - found
+            found |= new
+            pending += new
     return found
 
 
