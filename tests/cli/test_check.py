@@ -1,7 +1,12 @@
 import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
 
 from limpet.cli.check import Finding, Verdict, as_text
-from tests.cli.conftest import Limpet
+from tests.cli.conftest import PROGRAM, Limpet
 
 
 def test_a_runtime_that_works_ends_with_0_and_says_how(limpet: Limpet) -> None:
@@ -54,3 +59,40 @@ def test_clean_says_when_nothing_is_left_and_a_dry_run_alone_is_a_mistake(limpet
     assert done.stdout.startswith("Nothing is left of sandboxes that have ended")
     alone = limpet("check", "--dry-run")
     assert (alone.returncode, "--clean" in alone.stderr) == (2, True)
+
+
+def test_a_user_without_an_entry_in_passwd_gets_his_answer(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become a user who has no entry in /etc/passwd")
+    words = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", *PROGRAM]
+    env = {"PATH": os.environ["PATH"]}
+
+    def checked(*arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*words, "check", *arguments], capture_output=True, text=True, env={**env, **more}, cwd="/", check=False
+        )
+
+    local = checked("local", LIMPET_HOME=str(tmp_path / "home"), USER="root", LOGNAME="root")
+    assert (local.returncode, local.stderr) == (0, "")
+    assert "as user id 54321, which has no entry in /etc/passwd, on this host" in local.stdout
+
+    homeless = checked()
+    assert (homeless.returncode, "LIMPET_HOME" in homeless.stderr) == (2, True)
+    assert "fault of limpet" not in homeless.stderr
+
+
+@pytest.mark.parametrize("columns", [40, 72, 90])
+def test_on_a_terminal_lines_break_between_words(limpet: Limpet, columns: int) -> None:
+    whole = limpet("check", "local", "memory", COLUMNS="").stdout
+    broken = limpet("check", "local", "memory", COLUMNS=str(columns)).stdout
+
+    assert broken.split() == whole.split()
+    assert max(map(len, broken.splitlines())) <= columns
+    assert len(broken.splitlines()) > len(whole.splitlines())
+
+
+def test_a_remedy_that_is_a_command_is_never_broken() -> None:
+    command = "sudo install --mode 644 /dev/null /etc/a-profile && sudo load-it /etc/a-profile"
+    finding = Finding(name="x", works=False, detail="No.", remedy=command, notes=())
+
+    assert command in as_text([finding], None, width=40).splitlines()

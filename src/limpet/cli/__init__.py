@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import typer
 
 from limpet.cli.loading import begin_loading
+from limpet.cli.standard_streams import open_missing_streams
 from limpet.core.errors import ConfigInvalid, LimpetError
 
 FAILED, MISUSED, INTERRUPTED, BOX_FAILED = 1, 2, 130, 125
@@ -32,9 +33,10 @@ app = typer.Typer(
 
 def main() -> None:
     """The program. Exits 0, with the command's own code, 1 where something failed, 2 where it was called wrongly."""
+    open_missing_streams()
     begin_loading()
     try:
-        app()
+        app(prog_name="limpet")
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:  # noqa: BLE001 - the last border: a person gets a sentence, never a traceback

@@ -4,8 +4,11 @@ Asks each runtime to really run something.
 """
 
 import json
+import os
+import shutil
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -61,7 +64,7 @@ def check(names: Sequence[str], *, suite: bool, as_json: bool) -> int:
     findings = anyio.run(_find_out, wanted, suite)
     needed = [default] if default else wanted
     works = all(finding.is_fine for finding in findings if finding.name in needed)
-    print(as_text(findings, default) if not as_json else _as_json(findings, default))
+    print(as_text(findings, default, width=_width()) if not as_json else _as_json(findings, default))
     return 0 if works else 1
 
 
@@ -138,20 +141,43 @@ def _show_progress(text: str) -> None:
         print(f"\r{text:<100.100}\r", end="", file=sys.stderr, flush=True)
 
 
-def as_text(findings: Sequence[Finding], default: str | None) -> str:
-    """A table whose remedies can be copied: each stands on a line of its own, never broken."""
-    width = max(len(finding.name) for finding in findings) + 2
+def _width() -> int | None:
+    """Characters that fit on a line; None where no terminal shows it and the environment has no COLUMNS: then any number does."""
+    is_shown = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return shutil.get_terminal_size().columns if is_shown else None
+
+
+def as_text(findings: Sequence[Finding], default: str | None, *, width: int | None = None) -> str:
+    """A table. Lines longer than `width` are broken between words, apart from a remedy that is a command: it stands on a line of
+    its own, whole, so that it can be copied."""
+    margin = max(len(finding.name) for finding in findings) + 2
     lines = []
     for finding in findings:
         mark = "works" if finding.works else "does not work"
         chosen = ", chosen" if finding.name == default else ""
-        lines.append(f"{finding.name:<{width}}{mark}{chosen}: {finding.detail}")
+        lines.append(_wrapped(f"{finding.name:<{margin}}{mark}{chosen}: {finding.detail}", margin, width))
         if finding.remedy:
-            lines.append(f"{'':<{width}}to mend it: {finding.remedy}")
-        lines += [f"{'':<{width}}note: {note}" for note in finding.notes]
-        lines += [f"{'':<{width}}{line}" for line in _about_suite(finding.suite)]
-    lines.append(f"not built yet: {', '.join(wiring.RUNTIMES_TO_COME)}")
+            lines.append(_remedy(finding.remedy, margin, width))
+        notes = [f"note: {note}" for note in finding.notes]
+        lines += [_wrapped(" " * margin + line, margin, width) for line in [*notes, *_about_suite(finding.suite)]]
+    lines.append(_wrapped(f"not built yet: {', '.join(wiring.RUNTIMES_TO_COME)}", len("not built yet: "), width))
     return "\n".join(lines)
+
+
+def _remedy(remedy: str, margin: int, width: int | None) -> str:
+    line = f"{'':<{margin}}to mend it: {remedy}"
+    if width is None or len(line) <= width:
+        return line
+    is_sentence = remedy[:1].isupper() and remedy.endswith(".")
+    return _wrapped(line, margin, width) if is_sentence else f"{'':<{margin}}to mend it:\n{remedy}"
+
+
+def _wrapped(line: str, margin: int, width: int | None) -> str:
+    """The line's parts under each other, the later ones indented. A word longer than a line stays whole."""
+    if width is None or len(line) <= width:
+        return line
+    indent = " " * min(margin + 2, max(width // 2, 0))
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _about_suite(verdict: Verdict | None) -> list[str]:

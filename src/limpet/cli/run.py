@@ -1,20 +1,24 @@
-"""`limpet run`: one command in a fresh box, its output passed on byte by byte while it comes, its exit code handed back."""
+"""`limpet run`: one command in a fresh box, its input and output passed on as they come, its exit code handed back."""
 
 import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import BinaryIO
 
 import anyio
 
 from limpet import wiring
+from limpet.cli.standard_input import feed, has_input, has_unread_input
 from limpet.cli.terminal import let_go_of
-from limpet.core.command import Aborted, Lost
-from limpet.core.errors import ConfigInvalid
+from limpet.core.command import Aborted, Command, Lost
+from limpet.core.errors import ConfigInvalid, SandboxClosed, SandboxGone
+from limpet.core.ids import new_id
 from limpet.core.ports import Offer
-from limpet.workspace.follow import OnOutput
+from limpet.workspace.follow import Delivery, OnOutput, follow
 from limpet.workspace.result import RunResult
+from limpet.workspace.workspace import EXEC, LETTING_GO, Workspace, as_program
 
 CODE_OF_A_BROKEN_PIPE = 141  # as shells report SIGPIPE
 
@@ -22,7 +26,8 @@ CODE_OF_A_BROKEN_PIPE = 141  # as shells report SIGPIPE
 def run(command: Sequence[str], *, runtime: str, timeout: float | None, unsafe_local: bool) -> int:
     """Run it and return its exit code: 124 for a timeout, 125 where its box was lost under it.
 
-    One word is a script for the box's shell, several are a program and its arguments. Its standard input is empty. Raises
+    One word is a script for the box's shell, several are a program and its arguments. Its standard input is this program's, as
+    it comes; where the runtime takes none and bytes were sent, a line on standard error says that they were not read. Raises
     LimpetError where no box can be had.
     """
     refuse_unmeant("limpet run", runtime, unsafe_local=unsafe_local)
@@ -43,15 +48,37 @@ async def _run(command: Sequence[str], runtime: str, timeout: float | None) -> i
         wiring.load_runtime(runtime, where="limpet run", key="--runtime") as opened,
         wiring.open_workspace("run", runtime=opened) as box,
     ):
-        result = await box.run(
-            _program(command, opened.offers),
-            timeout=timeout,
-            on_stdout=writer(sys.stdout.buffer, reader_left),
-            on_stderr=writer(sys.stderr.buffer, reader_left),
-            abort=reader_left,
-            keep_output=False,
-        )
+        takes_input = Offer.STDIN in opened.offers
+        program = as_program(_program(command, opened.offers))
+        is_fed = takes_input and has_input()
+        wanted = Command(what=program, timeout=timeout, keeps_stdin_open=is_fed, read_once=True)
+        result = await run_here(box, wanted, reader_left)
+    if not takes_input and has_unread_input():
+        print(f"limpet: the runtime {runtime} takes no standard input; it was not read.", file=sys.stderr)
     return code_of(result)
+
+
+async def run_here(box: Workspace, command: Command, stop: anyio.Event) -> RunResult:
+    """Run a command on this program's standard streams; `stop` kills it. Its input is fed where it keeps that open.
+
+    A command that ends is not kept by input that has not. However this ends, nothing of the command is left.
+    """
+    begun = anyio.current_time()
+    delivery = Delivery(
+        {"stdout": writer(sys.stdout.buffer, stop), "stderr": writer(sys.stderr.buffer, stop)}, keep_output=False
+    )
+    process = await box.start(command, new_id(EXEC))
+    try:
+        async with anyio.create_task_group() as tasks:
+            if command.keeps_stdin_open:
+                tasks.start_soon(feed, process)
+            outcome = await follow(process, delivery, stop, timeout=command.timeout)
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.move_on_after(LETTING_GO, shield=True), suppress(SandboxGone, SandboxClosed):
+            await process.abort()
+            await process.forget()
+    return delivery.result(outcome, duration=anyio.current_time() - begun)
 
 
 def _program(command: Sequence[str], offers: frozenset[Offer]) -> str | Sequence[str]:

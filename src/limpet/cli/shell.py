@@ -4,20 +4,17 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 
 import anyio
 
 from limpet import wiring
-from limpet.cli.run import code_of, refuse_unmeant, writer
-from limpet.cli.session import KEYBOARD, Ending, Left, Session, Stopped, read_some, terminal_size
+from limpet.cli.run import code_of, refuse_unmeant, run_here
+from limpet.cli.session import KEYBOARD, Ending, Left, Session, Stopped, terminal_size
 from limpet.cli.terminal import Screen
 from limpet.core.command import Aborted, Argv, Command, Exited, Lost, TimedOut, exit_code
-from limpet.core.errors import SandboxClosed, SandboxGone
 from limpet.core.ids import new_id
-from limpet.core.ports import Offer, Process
-from limpet.workspace.follow import Delivery, follow
-from limpet.workspace.workspace import EXEC, LETTING_GO, Workspace
+from limpet.core.ports import Offer
+from limpet.workspace.workspace import EXEC, Workspace
 
 CODE_OF_AN_ABORT = 130
 CODE_OF_A_SIGNAL = 128  # and its number
@@ -96,28 +93,12 @@ def conclude(session: Session, ending: Ending) -> int:
 async def piped(box: Workspace) -> int:
     """bash with the commands that standard input has, its output on both streams; returns its exit code. It ends with this
     program, unless that is killed."""
-    process = await box.spawn(["bash"])
     stop, stopped = anyio.Event(), list[int]()
-    out, err = writer(sys.stdout.buffer, stop), writer(sys.stderr.buffer, stop)
-    delivery = Delivery({"stdout": out, "stderr": err}, keep_output=False)
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_feed, process)
-            tasks.start_soon(_stop_on_signals, stop, stopped)
-            outcome = await follow(process, delivery, stop)
-            tasks.cancel_scope.cancel()
-    finally:
-        with anyio.move_on_after(LETTING_GO, shield=True), suppress(SandboxGone, SandboxClosed):
-            await process.abort()
-            await process.forget()
-    return CODE_OF_A_SIGNAL + stopped[0] if stopped else code_of(delivery.result(outcome, duration=0.0))
-
-
-async def _feed(process: Process) -> None:
-    with suppress(SandboxGone, SandboxClosed):  # whoever reads its output hears it too
-        while sys.stdin is not None and (data := await read_some(KEYBOARD)):
-            await process.write(data)
-        await process.close_stdin()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_stop_on_signals, stop, stopped)
+        result = await run_here(box, Command(what=Argv(("bash",)), keeps_stdin_open=True), stop)
+        tasks.cancel_scope.cancel()
+    return CODE_OF_A_SIGNAL + stopped[0] if stopped else code_of(result)
 
 
 async def _stop_on_signals(stop: anyio.Event, stopped: list[int]) -> None:

@@ -1,7 +1,7 @@
 """The runtime `local`: commands on this host, unisolated. Chosen by name only, never as a substitute."""
 
-import getpass
 import os
+import pwd
 import re
 import secrets
 import shutil
@@ -68,7 +68,7 @@ class LocalRuntime:
             return Probe(works=False, detail=f"No command could be run: {error}", remedy="apt-get install bash")
         return Probe(
             works=True,
-            detail=f"Commands run as {getpass.getuser()} on this host.",
+            detail=f"Commands run as {_user_name()} on this host.",
             notes=(
                 "There is no isolation: a command can read and change everything that this user can.",
                 *self._notes_on_walls(),
@@ -154,3 +154,11 @@ class LocalRuntime:
             outcome = await process.wait()
             if outcome != Exited(0):
                 raise BootFailed(f"a first command ended with {outcome}.")
+
+
+def _user_name() -> str:
+    """By /etc/passwd, not by the environment, which may name another; containers often run users without an entry there."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"user id {os.geteuid()}, which has no entry in /etc/passwd,"
