@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.guard.output import Clip, Decoder, head_and_tail, trim_pair
+from limpet.guard.output import Decoder, HeadTailBuffer, head_and_tail, trim_pair
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=10))
@@ -46,12 +46,25 @@ def test_a_pair_keeps_no_more_than_its_limit_of_the_output(stdout: str, stderr: 
         assert own <= limit
 
 
-@given(st.lists(st.text(max_size=20), max_size=8), st.integers(0, 60))
-def test_a_clip_lets_a_prefix_through_and_counts_the_rest(texts: list[str], limit: int) -> None:
-    clip = Clip(limit)
-    admitted = "".join(clip.admit(text) for text in texts)
+@given(st.lists(st.text(max_size=20), max_size=8), st.integers(-5, 60))
+def test_a_buffer_lets_head_and_tail_through_and_counts_the_rest(texts: list[str], limit: int) -> None:
+    buffer = HeadTailBuffer(limit)
+    head = "".join(buffer.admit(text) for text in texts)
+    tail = buffer.end()
     whole = "".join(texts)
 
-    assert whole.startswith(admitted)
-    assert len(admitted.encode()) <= limit
-    assert len(admitted.encode()) + clip.dropped == len(whole.encode())
+    assert whole.startswith(head)
+    assert whole.endswith(tail.text)
+    assert len(head.encode()) + tail.dropped + len(tail.text.encode()) == len(whole.encode())
+    assert len(head.encode()) + len(tail.text.encode()) <= max(0, limit)
+    if len(whole.encode()) <= limit:
+        assert head + tail.text == whole
+
+
+@given(st.integers(0, 4000), st.sampled_from(["x", "ä", "€", "😀"]))
+def test_what_is_dropped_makes_room_for_no_more_than_a_few_bytes_of_a_character(count: int, letter: str) -> None:
+    buffer = HeadTailBuffer(1000)
+    head, tail = buffer.admit(letter * count), buffer.end()
+    if tail.dropped:
+        assert len(head.encode()) > 750 - 4
+        assert len(tail.text.encode()) > 250 - 4

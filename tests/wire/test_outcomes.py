@@ -123,29 +123,67 @@ def agent_of(gateway: Gateway, container_id: str) -> int:
     return int(pid)
 
 
-@pytest.mark.promise("shell-call-output-carries-both-streams")
-def test_output_beyond_a_mebibyte_is_cut_marked_and_whole_in_a_file(client: openai.OpenAI) -> None:
-    size = 3_000_000
-    response = run(client, f"head -c {size} /dev/zero | tr '\\0' x; echo short >&2")
+@pytest.mark.promise("shell-call-output-carries-both-streams", "item-of-long-output-has-head-and-tail")
+def test_output_beyond_a_mebibyte_has_its_head_and_its_tail_and_is_whole_in_a_file(client: openai.OpenAI) -> None:
+    printed = "".join(f"{n}\n" for n in range(1, 200_001))
+    response = run(client, "seq 1 200000; echo short >&2")
 
     (entry,) = entries(response)
-    kept, _, said = entry.stdout.partition("\n")
-    assert kept == "x" * 1024 * 1024
+    head, _, rest = entry.stdout.partition("\n... [")
+    said, _, tail = rest.partition("] ...\n")
+    assert (printed.startswith(head), printed.endswith(tail)) == (True, True)
+    assert tail.endswith("\n199999\n200000\n")
+    assert 1024 * 1024 - 8 < len(head) + len(tail) <= 1024 * 1024
+    assert said.startswith(
+        f"{len(printed) - len(head) - len(tail)} bytes left out; the whole stdout, {len(printed)} bytes"
+    )
     assert entry.stderr == "short\n"
     (item,) = [item for item in response.output if item.type == "shell_call_output"]
-    (file,) = [file for file in item.to_dict()["output_files"] if file["path"] in said]
-    assert f"{size} bytes" in said
+    (file,) = [file for file in item.to_dict()["output_files"] if said.endswith(f"is in {file['path']}")]
     whole = client.containers.files.content.retrieve(file["file_id"], container_id=container_of(response)).read()
-    assert whole == b"x" * size
+    assert whole == printed.encode()
+
+
+@pytest.mark.promise("item-of-long-output-has-head-and-tail")
+def test_the_model_is_shown_the_true_end_of_long_output_and_the_file_that_has_all_of_it(
+    provider: Provider, scripted_gateway: Gateway
+) -> None:
+    printed = "".join(f"{n}\n" for n in range(1, 200_001))
+    provider.play(ShellCall(("seq 1 200000",)), "Done.")
+    with scripted_gateway.client() as client:
+        response = client.responses.create(model=MODEL, input="go", tools=SHELL)
+
+    (told,) = provider.told()
+    head, _, rest = told["stdout"].partition("\n... [")
+    said, _, tail = rest.partition("] ...\n")
+    assert (printed.startswith(head), printed.endswith(tail), len(head) + len(tail)) == (True, True, 8000)
+    (item,) = [item for item in response.output if item.type == "shell_call_output"]
+    (file,) = item.to_dict()["output_files"]
+    assert said == f"{len(printed) - 8000} bytes left out; the whole stdout, {len(printed)} bytes, is in {file['path']}"
+
+
+@pytest.mark.promise("item-of-long-output-has-head-and-tail")
+def test_long_output_is_streamed_as_it_is_on_the_item(provider: Provider, scripted_gateway: Gateway) -> None:
+    provider.play(ShellCall(("seq 1 200000; seq 1 300000 >&2; exit 3",)), "Done.")
+    events = events_of(scripted_gateway, model=MODEL, input="go", tools=SHELL)
+
+    check_events(events)
+    check_event_order(events)
+    (item,) = items_of(events[-1]["response"], "shell_call_output")
+    (entry,) = item["output"]
+    assert entry["stdout"].endswith("\n200000\n")
+    assert entry["stderr"].endswith("\n300000\n")
+    assert entry["outcome"] == {"type": "exit", "exit_code": 3}
 
 
 def test_where_the_whole_cannot_be_kept_the_command_still_has_its_result(client: openai.OpenAI) -> None:
-    response = run(client, "touch limpet-output; head -c 2000000 /dev/zero | tr '\\0' x; exit 5")
+    response = run(client, "touch limpet-output; head -c 2000000 /dev/zero | tr '\\0' x; printf end; exit 5")
 
     (entry,) = entries(response)
-    kept, _, said = entry.stdout.partition("\n")
-    assert kept == "x" * 1024 * 1024
+    head, _, rest = entry.stdout.partition("\n... [")
+    said, _, tail = rest.partition("] ...\n")
     assert "could not be kept" in said
+    assert (set(head), set(tail[:-3]), tail[-3:], len(head) + len(tail)) == ({"x"}, {"x"}, "end", 1024 * 1024)
     assert entry.outcome.to_dict() == {"type": "exit", "exit_code": 5}
 
 

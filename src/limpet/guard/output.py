@@ -51,35 +51,69 @@ def trim_pair(stdout: str, stderr: str, limit: int) -> tuple[str, str]:
 
     The shorter stream is kept whole as long as it needs no more than half.
     """
-    if len(stdout) + len(stderr) <= limit:
-        return stdout, stderr
+    for_stdout, for_stderr = shares(len(stdout), len(stderr), limit)
+    return head_and_tail(stdout, for_stdout), head_and_tail(stderr, for_stderr)
+
+
+def shares(stdout: int, stderr: int, limit: int) -> tuple[int, int]:
+    """How many of `limit` characters each of two streams of these lengths may have: the shorter one is whole where half suffices."""
     half = limit // 2
-    if len(stderr) <= half:
-        return head_and_tail(stdout, limit - len(stderr)), stderr
-    if len(stdout) <= half:
-        return stdout, head_and_tail(stderr, limit - len(stdout))
-    return head_and_tail(stdout, limit - half), head_and_tail(stderr, half)
+    if stdout + stderr <= limit or stderr <= half:
+        return limit - min(stderr, limit), stderr
+    if stdout <= half:
+        return stdout, limit - stdout
+    return limit - half, half
 
 
-class Clip:
-    """Lets the first `limit` bytes (in UTF-8) of a stream's text through and counts the rest. Cuts between characters."""
+class HeadTailBuffer:
+    """Lets the head of a stream's text through as it comes and keeps its tail until the end: `limit` bytes (in UTF-8) together, of
+    which the tail has a quarter. Cuts between characters. Memory: twice the tail."""
 
     def __init__(self, limit: int) -> None:
-        self._left = limit
-        self.dropped = 0
+        self._tail_limit = max(0, limit) // 4
+        self._head_left = max(0, limit) - self._tail_limit
+        self._is_head_full = False
+        self._tail = bytearray()
+        self._dropped = 0
 
     def admit(self, text: str) -> str:
-        """The part of `text` that still fits."""
+        """The part of `text` that belongs to the head."""
         if not text:
             return ""
         encoded = text.encode("utf-8", errors="surrogatepass")
-        if not self.dropped and len(encoded) <= self._left:
-            self._left -= len(encoded)
+        if not self._is_head_full and len(encoded) <= self._head_left:
+            self._head_left -= len(encoded)
             return text
-        if self.dropped:
-            self.dropped += len(encoded)
-            return ""
-        kept = encoded[: self._left].decode("utf-8", errors="ignore")
-        self.dropped = len(encoded) - len(kept.encode())
-        self._left = 0
-        return kept
+        head = b"" if self._is_head_full else _prefix(encoded, self._head_left)
+        self._is_head_full = True
+        self._tail += encoded[len(head) :]
+        if len(self._tail) > 2 * self._tail_limit:
+            self._shorten()
+        return head.decode("utf-8", errors="surrogatepass")
+
+    def end(self) -> "Tail":
+        """What comes after the head, once all was admitted."""
+        self._shorten()
+        return Tail(text=self._tail.decode("utf-8", errors="surrogatepass"), dropped=self._dropped)
+
+    def _shorten(self) -> None:
+        cut = max(0, len(self._tail) - self._tail_limit)
+        while cut < len(self._tail) and cut > 0 and self._tail[cut] & 0xC0 == 0x80:
+            cut += 1  # a character that began before the tail is left out whole
+        del self._tail[:cut]
+        self._dropped += cut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """The end of a stream's text, and how many bytes were dropped between it and the head."""
+
+    text: str
+    dropped: int
+
+
+def _prefix(encoded: bytes, limit: int) -> bytes:
+    """At most `limit` bytes, cut before a character."""
+    while 0 < limit < len(encoded) and encoded[limit] & 0xC0 == 0x80:
+        limit -= 1
+    return encoded[: max(0, limit)]

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from limpet.core.errors import NotFound, RequestInvalid
+from limpet.responses.command_output import model_copy
 from limpet.responses.replay import replay
-from limpet.responses.shell_call import model_copy
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
 

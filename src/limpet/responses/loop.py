@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from limpet.containers.shapes import shown
+from limpet.responses.command_output import model_copy
 from limpet.responses.passing import Passing
 from limpet.responses.shapes import add_usage
-from limpet.responses.shell_call import ShellCalls, model_copy
+from limpet.responses.shell_call import ShellCalls
 from limpet.responses.writer import Writer
 from limpet.store.files import ContainerFileRecord
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellOffer, Turn, TurnEnded, TurnEvent, Upstream

@@ -4,7 +4,7 @@ The output item is announced before anything slow (a box may have to boot). A co
 fails is told to the model in the output, and the item is `incomplete` (DESIGN section 7).
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,11 +19,10 @@ from limpet.containers.shapes import shown
 from limpet.core import events as ev
 from limpet.core import ids
 from limpet.core.clock import Clock
-from limpet.core.command import START, Aborted, Command, Exited, Lost, Outcome, Script, Stream, TimedOut
+from limpet.core.command import Aborted, Command, Exited, Lost, Outcome, Script, TimedOut
 from limpet.core.errors import CommandRefused, FileError, LimpetError, RequestError, SandboxGone, StoreError
-from limpet.core.events import Event
 from limpet.core.ports import Process
-from limpet.guard.output import Clip, Decoder, trim_pair
+from limpet.responses.command_output import CommandOutput
 from limpet.responses.metrics import Metrics
 from limpet.responses.writer import Writer
 from limpet.store.executions import Execution, Executions
@@ -46,16 +45,6 @@ def wire_outcome(outcome: Outcome) -> Json:
             return {"type": "exit", "exit_code": 130}
         case Lost():
             return {"type": "exit", "exit_code": 125}
-
-
-def model_copy(item: Json, limit: int) -> Json:
-    """The item as the model gets it back: each command's streams cut to head and tail, to `limit` or the call's own."""
-    allowed = item.get("max_output_length") or limit
-    entries = []
-    for entry in item.get("output", []):
-        stdout, stderr = trim_pair(entry.get("stdout", ""), entry.get("stderr", ""), allowed)
-        entries.append({**entry, "stdout": stdout, "stderr": stderr})
-    return {**item, "output": entries}
 
 
 @dataclass(slots=True)
@@ -183,7 +172,7 @@ class ShellCalls:
             with suppress(StoreError, FileError):  # the capture after the command meets the same, and tells it
                 await lease.capture(None)
 
-    async def _capture(self, lease: Lease, answer: _Answer, printed: "_Printed") -> None:
+    async def _capture(self, lease: Lease, answer: _Answer, printed: CommandOutput) -> None:
         """Record what the call wrote. Whatever comes of that, the command's own result stands; the model is told beside it."""
         try:
             captured = await lease.capture(self._response_id)
@@ -252,23 +241,22 @@ class ShellCalls:
         self._bytes_left -= printed.size
         await self._result(place, answer, *printed.texts(), outcome)
 
-    def _printed(self, place: Json, number: int, exec_id: str) -> "_Printed":
+    def _printed(self, place: Json, number: int, exec_id: str) -> CommandOutput:
         limit = min(self._host.item_bytes, self._bytes_left // 2)
-        return _Printed(self._writer, place, number, exec_id, limit=limit, streams=self._host.streams_output)
+        return CommandOutput(self._writer, place, number, exec_id, limit=limit, streams=self._host.streams_output)
 
-    async def _execute(self, lease: Lease, command: Command, exec_id: str, printed: "_Printed") -> Outcome:
+    async def _execute(self, lease: Lease, command: Command, exec_id: str, printed: CommandOutput) -> Outcome:
         try:
             process = await lease.workspace.start(command, exec_id)
         except CommandRefused as refusal:
             await printed.say("stderr", f"{refusal.message}\n")
             return Exited(126)
         outcome = await self._follow(process, printed)
+        await printed.end(None if isinstance(outcome, Lost) else process, lease.workspace.files)
         for note in process.notes():
             await printed.say("stderr", f"limpet: {note}\n")
         if isinstance(outcome, Lost):
             return outcome  # There is nothing left to read from, and nobody to tell.
-        if printed.is_clipped:
-            await printed.keep_whole(process, lease)
         await self._writer.flush()
         await process.forget()
         return outcome
@@ -278,12 +266,11 @@ class ShellCalls:
         self._host.metrics.seconds.observe(seconds)
         await self._host.executions.finish(exec_id, outcome=wire_outcome(outcome), at=self._host.clock.now())
 
-    async def _follow(self, process: Process, printed: "_Printed") -> Outcome:
+    async def _follow(self, process: Process, printed: CommandOutput) -> Outcome:
         try:
             with suppress(SandboxGone):  # `wait` says the same as an outcome, and what was printed before stays.
                 async for chunk in process.output():
                     await printed.take(chunk.stream, chunk.data)
-            await printed.end()
             return await process.wait()
         except anyio.get_cancelled_exc_class():
             if not self._host.keeps_commands():
@@ -296,78 +283,6 @@ class ShellCalls:
         data = {**place, "command_index": len(answer.entries), "output": [entry]}
         answer.entries.append(entry)
         await self._writer.tell(ev.OUTPUT_DONE, **data)
-
-
-class _Printed:
-    """The text of one command as it goes to the client, clipped per stream."""
-
-    def __init__(self, writer: Writer, place: Json, number: int, exec_id: str, *, limit: int, streams: bool) -> None:
-        self._writer = writer
-        self._place = {**place, "command_index": number}
-        self._exec_id = exec_id
-        self._streams = streams
-        self.size = 0
-        self._decoders: dict[Stream, Decoder] = {"stdout": Decoder(), "stderr": Decoder()}
-        self._clips: dict[Stream, Clip] = {stream: Clip(limit) for stream in self._decoders}
-        self._texts: dict[Stream, list[str]] = {"stdout": [], "stderr": []}
-
-    @property
-    def is_clipped(self) -> bool:
-        return any(clip.dropped for clip in self._clips.values())
-
-    def texts(self) -> tuple[str, str]:
-        return "".join(self._texts["stdout"]), "".join(self._texts["stderr"])
-
-    async def take(self, stream: Stream, data: bytes) -> None:
-        decoded = self._decoders[stream].feed(data)
-        await self._pass(stream, self._clips[stream].admit(decoded.text), decoded.raw_offset)
-
-    async def end(self) -> None:
-        """What the decoders still held: a broken character at the very end."""
-        for stream, decoder in self._decoders.items():
-            rest = decoder.end()
-            await self._pass(stream, self._clips[stream].admit(rest.text), rest.raw_offset)
-
-    async def say(self, stream: Stream, text: str) -> None:
-        """Words of ours among the output; they are never clipped."""
-        await self._pass(stream, text, None)
-
-    async def keep_whole(self, process: Process, lease: Lease) -> None:
-        """Put the whole of each clipped stream in a file of the container, and name it where the text was cut."""
-        for stream, clip in self._clips.items():
-            if not clip.dropped:
-                continue
-            path = f"/mnt/data/limpet-output/{self._exec_id}.{stream}"
-            try:
-                stat = await lease.workspace.files.write(path, _bytes_of(process, stream))
-                where = f"the whole {stream}, {stat.size} bytes, is in {path}"
-            except FileError as problem:
-                where = f"the whole {stream} could not be kept: {problem.message}"
-            except SandboxGone as problem:  # also where it was more than a runtime keeps to be read again
-                where = f"the whole {stream} could not be kept: {problem.reason}"
-            await self.say(stream, f"\n... [{clip.dropped} bytes left out; {where}] ...\n")
-
-    async def _pass(self, stream: Stream, text: str, raw_offset: int | None) -> None:
-        if not text:
-            return
-        self._texts[stream].append(text)
-        self.size += len(text.encode(errors="replace"))
-        if self._streams:
-            await self._writer.emit(
-                Event(
-                    type=ev.OUTPUT_DELTA,
-                    data={**self._place, "delta": {stream: text}},
-                    exec_id=self._exec_id,
-                    stream=stream,
-                    raw_offset=raw_offset,
-                )
-            )
-
-
-async def _bytes_of(process: Process, stream: Stream) -> AsyncIterator[bytes]:
-    async for chunk in process.output(START):
-        if chunk.stream == stream:
-            yield chunk.data
 
 
 def output_file(record: ContainerFileRecord) -> Json:

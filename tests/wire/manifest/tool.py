@@ -269,6 +269,16 @@ TOOL = (
         says="Output beyond 8,000 characters is fed back to the model as head and tail with the cut marked.",
     ),
     Promise(
+        id="item-of-long-output-has-head-and-tail",
+        owed_by="A1",
+        lines=(97,),
+        decided="stdout, stderr on the item",
+        says=(
+            "Beyond `max_item_output_bytes` a stream keeps its head and its true tail, on the item and in the model's copy; what is cut "
+            "is counted, and the marker names the file that has all of it."
+        ),
+    ),
+    Promise(
         id="max-output-length-of-the-call-wins",
         owed_by="A1",
         lines=(97,),

@@ -1,0 +1,133 @@
+"""What one command prints, on its way into the journal and onto its item: head and tail of each stream, and where the whole is.
+
+The head is journaled as it comes. The marker and the tail are one event, at the end, whose `raw_offset` is the stream's end: a
+journal either has them both or goes on from the head, whose rest is in the spool until `Process.forget`.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+from limpet.core import events as ev
+from limpet.core.command import START, Stream
+from limpet.core.errors import FileError, SandboxGone
+from limpet.core.events import Event
+from limpet.core.ports import FileStat, Process
+from limpet.guard.output import Decoder, HeadTailBuffer, head_and_tail, shares
+from limpet.responses.writer import Writer
+
+Json = dict[str, Any]
+DIRECTORY = "/mnt/data/limpet-output"  # in the container: the whole of what an item shows in part
+_MARKER = re.compile(r"\n\.\.\. \[(\d+) bytes left out; (the whole std(?:out|err)[^\n]*)\] \.\.\.\n")
+
+
+class OutputFiles(Protocol):
+    """Where the whole of an output can be written."""
+
+    async def write(self, path: str, data: AsyncIterator[bytes]) -> FileStat: ...
+
+
+class CommandOutput:
+    """The text of one command. `limit` is what the item holds of each stream, in bytes; `streams` lets deltas out as they come."""
+
+    def __init__(self, writer: Writer, place: Json, number: int, exec_id: str, *, limit: int, streams: bool) -> None:
+        self._writer = writer
+        self._place = {**place, "command_index": number}
+        self._exec_id = exec_id
+        self._streams = streams
+        self.size = 0
+        self._decoders: dict[Stream, Decoder] = {"stdout": Decoder(), "stderr": Decoder()}
+        self._buffers: dict[Stream, HeadTailBuffer] = {stream: HeadTailBuffer(limit) for stream in self._decoders}
+        self._texts: dict[Stream, list[str]] = {"stdout": [], "stderr": []}
+
+    def texts(self) -> tuple[str, str]:
+        return "".join(self._texts["stdout"]), "".join(self._texts["stderr"])
+
+    async def take(self, stream: Stream, data: bytes) -> None:
+        decoded = self._decoders[stream].feed(data)
+        head = self._buffers[stream].admit(decoded.text)
+        # Only where all of it was told: what the buffer holds back is told at the end or never.
+        is_told = len(head) == len(decoded.text)
+        await self._pass(stream, head, decoded.raw_offset if is_told else None)
+
+    async def end(self, process: Process | None, files: OutputFiles) -> None:
+        """Tell the tails. Where something was dropped the whole is put into a file first, and named where the text was cut; `process`
+        still has its output, None where it is lost."""
+        for stream, decoder in self._decoders.items():
+            rest = decoder.end()  # at most a broken character at the very end
+            head = self._buffers[stream].admit(rest.text)
+            tail = self._buffers[stream].end()
+            text = head + tail.text
+            if tail.dropped:
+                where = await self._keep_whole(stream, process, files)
+                text = f"{head}\n... [{tail.dropped} bytes left out; {where}] ...\n{tail.text}"
+            await self._pass(stream, text, rest.raw_offset)
+
+    async def say(self, stream: Stream, text: str) -> None:
+        """Words of ours among the output; they are never cut."""
+        await self._pass(stream, text, None)
+
+    async def _keep_whole(self, stream: Stream, process: Process | None, files: OutputFiles) -> str:
+        if process is None:
+            return f"the whole {stream} is lost with the box"
+        path = f"{DIRECTORY}/{self._exec_id}.{stream}"
+        try:
+            stat = await files.write(path, _bytes_of(process, stream))
+        except FileError as problem:
+            return f"the whole {stream} could not be kept: {_line(problem.message)}"
+        except SandboxGone as problem:  # also where it was more than a runtime keeps to be read again
+            return f"the whole {stream} could not be kept: {_line(problem.reason)}"
+        return f"the whole {stream}, {stat.size} bytes, is in {path}"
+
+    async def _pass(self, stream: Stream, text: str, raw_offset: int | None) -> None:
+        if not text:
+            return
+        self._texts[stream].append(text)
+        self.size += len(text.encode(errors="replace"))
+        if self._streams:
+            await self._writer.emit(
+                Event(
+                    type=ev.OUTPUT_DELTA,
+                    data={**self._place, "delta": {stream: text}},
+                    exec_id=self._exec_id,
+                    stream=stream,
+                    raw_offset=raw_offset,
+                )
+            )
+
+
+async def _bytes_of(process: Process, stream: Stream) -> AsyncIterator[bytes]:
+    async for chunk in process.output(START):
+        if chunk.stream == stream:
+            yield chunk.data
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def model_copy(item: Json, limit: int) -> Json:
+    """A `shell_call_output` as the model gets it: each command's streams cut to head and tail, to `limit` characters together or the
+    item's own `max_output_length`."""
+    allowed = item.get("max_output_length") or limit
+    entries = []
+    for entry in item.get("output") or ():
+        stdout, stderr = entry.get("stdout") or "", entry.get("stderr") or ""
+        for_stdout, for_stderr = shares(len(stdout), len(stderr), allowed)
+        entries.append({**entry, "stdout": _trimmed(stdout, for_stdout), "stderr": _trimmed(stderr, for_stderr)})
+    return {**item, "output": entries}
+
+
+def _trimmed(text: str, limit: int) -> str:
+    """Head and tail; where the item had left out something itself, the marker says the sum, and still names the file."""
+    if len(text) <= limit:
+        return text
+    head, tail = (limit + 1) // 2, len(text) - limit // 2
+    cut = _MARKER.search(text)
+    if cut is None or cut.end() <= head or cut.start() >= tail:
+        return head_and_tail(text, limit)
+    head, tail = min(head, cut.start()), max(tail, cut.end())
+    dropped = len(text[head : cut.start()].encode(errors="replace")) + len(
+        text[cut.end() : tail].encode(errors="replace")
+    )
+    return f"{text[:head]}\n... [{dropped + int(cut[1])} bytes left out; {cut[2]}] ...\n{text[tail:]}"

@@ -1,0 +1,114 @@
+"""What the journal has of a command's output is enough to go on from, wherever it breaks off."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limpet.core.command import STREAMS, Stream
+from limpet.core.ports import FileStat
+from limpet.guard.output import Decoder, HeadTailBuffer
+from limpet.responses.command_output import CommandOutput, model_copy
+from limpet.responses.writer import Writer
+from limpet.store.entries import Entry
+
+pytestmark = pytest.mark.anyio
+
+
+class ListLog:
+    """A `Log` that is a list."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    async def append(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    async def flush(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class NoFiles:
+    """For outputs whose process is lost: nothing is written."""
+
+    async def write(self, path: str, data: AsyncIterator[bytes]) -> FileStat:
+        raise AssertionError("nothing can be read of a lost process")
+
+
+async def journaled(pieces: list[tuple[Stream, bytes]], limit: int) -> tuple[list[Entry], tuple[str, str]]:
+    log = ListLog()
+    output = CommandOutput(Writer(log), {"item_id": "i", "output_index": 0}, 0, "x", limit=limit, streams=True)
+    for stream, data in pieces:
+        await output.take(stream, data)
+    await output.end(None, NoFiles())
+    return log.entries, output.texts()
+
+
+def gone_on(entries: list[Entry], stream: Stream, raw: bytes, limit: int) -> str:
+    """The text of a stream by a process that has these entries and the spool: it decodes from the last raw offset, leaves out the
+    characters that were told after it, and goes on."""
+    told, after, since = "", 0, 0
+    for entry in entries:
+        if entry.stream == stream:
+            text = msgspec.json.decode(entry.data)["delta"][stream]
+            told, after = told + text, after + len(text)
+            if entry.raw_offset is not None:
+                since, after = entry.raw_offset, 0
+    if since == len(raw):
+        return told
+    buffer = HeadTailBuffer(limit)
+    assert buffer.admit(told) == told
+    decoder = Decoder(since)
+    head = buffer.admit((decoder.feed(raw[since:]).text + decoder.end().text)[after:])
+    tail = buffer.end()
+    marker = (
+        f"\n... [{tail.dropped} bytes left out; the whole {stream} is lost with the box] ...\n" if tail.dropped else ""
+    )
+    return told + head + marker + tail.text
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(STREAMS), st.binary(max_size=12) | st.just("€ä".encode())), max_size=12),
+    st.integers(0, 40),
+)
+async def test_wherever_the_journal_breaks_off_the_text_goes_on_as_it_would_have(
+    pieces: list[tuple[Stream, bytes]], limit: int
+) -> None:
+    entries, texts = await journaled(pieces, limit)
+    for stream, whole in zip(STREAMS, texts, strict=True):
+        raw = b"".join(data for each, data in pieces if each == stream)
+        for count in range(len(entries) + 1):
+            assert gone_on(entries[:count], stream, raw, limit) == whole
+
+
+def item(stdout: str, stderr: str = "", *, most: int | None = None) -> dict:
+    return {"type": "shell_call_output", "max_output_length": most, "output": [{"stdout": stdout, "stderr": stderr}]}
+
+
+def copied(stdout: str, stderr: str = "", *, limit: int, most: int | None = None) -> tuple[str, str]:
+    (entry,) = model_copy(item(stdout, stderr, most=most), limit)["output"]
+    return entry["stdout"], entry["stderr"]
+
+
+def test_the_models_copy_sums_what_was_left_out_and_still_names_the_file() -> None:
+    marker = "\n... [1000 bytes left out; the whole stdout, 1040 bytes, is in /mnt/data/limpet-output/x.stdout] ...\n"
+    stdout = "h" * 20 + marker + "t" * 20
+    assert copied(stdout, limit=10) == (f"hhhhh{marker.replace('1000', '1030')}ttttt", "")
+    assert copied(stdout, limit=10, most=20) == (f"{'h' * 10}{marker.replace('1000', '1020')}{'t' * 10}", "")
+
+
+@pytest.mark.parametrize("limit", range(1, 140))
+def test_the_marker_of_an_item_is_never_cut_in_two(limit: int) -> None:
+    marker = "\n... [7 bytes left out; the whole stdout, 47 bytes, is in /mnt/data/limpet-output/x.stdout] ...\n"
+    shown, _ = copied("h" * 20 + marker + "t" * 20, limit=limit)
+    assert shown.count("bytes left out") + shown.count("characters left out") == 1
+    assert "/mnt/data/limpet-output/x.stdout] ...\n" in shown
+
+
+def test_an_item_that_another_server_made_without_streams_is_taken_as_empty() -> None:
+    assert model_copy({"type": "shell_call_output", "output": [{"stdout": None}]}, 10)["output"] == [
+        {"stdout": "", "stderr": ""}
+    ]
