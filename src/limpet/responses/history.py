@@ -62,11 +62,24 @@ async def history(
         wanted = record.previous_response_id
     items: list[Json] = []
     for record in reversed(chain):
-        items += record.input
+        items += trimmed(record.input, earlier=items, characters=characters)
         said = (await replay(journal, record.id)).snapshot.items()
         is_own = record.provider == provider
         items += [_as_input(item, characters) for item in said if is_own or item["type"] != "reasoning"]
     return History(items=items, container_id=chain[0].container_id)
+
+
+def trimmed(given: Sequence[Json], *, earlier: Sequence[Json], characters: int) -> list[Json]:
+    """A client's items with the shell output that it sends back cut as ours is (`model_copy`). What a client's own shell printed
+    stays as it is: there the client decides how much the model sees."""
+    calls = [item for item in (*earlier, *given) if item["type"] == "shell_call"]
+    local = {call.get("call_id") for call in calls if (call.get("environment") or {}).get("type") == "local"}
+    return [
+        model_copy(item, characters)
+        if item["type"] == "shell_call_output" and item.get("call_id") not in local
+        else item
+        for item in given
+    ]
 
 
 def _as_input(item: Json, characters: int) -> Json:

@@ -12,7 +12,7 @@ from limpet.core import ids
 from limpet.core.clock import Clock
 from limpet.core.errors import RequestError
 from limpet.responses.describe import shell_description
-from limpet.responses.history import History, check_outputs, completed, history
+from limpet.responses.history import History, check_outputs, completed, history, trimmed
 from limpet.responses.inputs import Gathered, InputFiles, marked, unmarked
 from limpet.responses.loop import Bounds, Run
 from limpet.responses.metrics import Metrics
@@ -127,7 +127,8 @@ class Preparer:
         response_id = ids.new_id(ids.RESPONSE)
         asked = replace(asked, input=unmarked(asked.input))
         asked, place = await self._settle(tenant, asked, before, response_id, upstream=chosen.upstream)
-        transcript = await self._told(tenant, completed([*before.items, *asked.input]))
+        given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
+        transcript = await self._told(tenant, completed([*before.items, *given]))
         record = self._record(tenant, asked, place, response_id, provider=chosen.upstream.name)
         host = ShellHost(
             containers=self._containers,

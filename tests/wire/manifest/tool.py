@@ -279,6 +279,12 @@ TOOL = (
         ),
     ),
     Promise(
+        id="history-sent-back-is-trimmed-for-the-model",
+        owed_by="A1",
+        lines=(97,),
+        says="Shell output that a client sends back in its input reaches the model cut to head and tail, as the gateway's own does.",
+    ),
+    Promise(
         id="max-output-length-of-the-call-wins",
         owed_by="A1",
         lines=(97,),
