@@ -29,6 +29,8 @@ _NUMBERS = {
     "process_madvise": 440,
     "mount_setattr": 442,
     "quotactl_fd": 443,
+    "memfd_secret": 447,
+    "cachestat": 451,
     "fchmodat2": 452,
     "setxattrat": 463,
     "removexattrat": 466,

@@ -162,7 +162,7 @@ def test_an_empty_group_is_removed_and_an_absent_one_is_quiet(tmp_path: Path) ->
 
 
 def test_memory_is_bounded_per_process_only_where_no_group_does_it() -> None:
-    common = {"RLIMIT_CORE": 0, "RLIMIT_NPROC": 100, "RLIMIT_NOFILE": 64, "RLIMIT_FSIZE": 1 << 20}
+    common = {"RLIMIT_NPROC": 100, "RLIMIT_NOFILE": 64, "RLIMIT_FSIZE": 1 << 20}
 
     assert of_each_process(_ALL, whole_box=True) == common
     assert of_each_process(_ALL, whole_box=False) == {**common, "RLIMIT_DATA": 256 << 20}

@@ -33,6 +33,11 @@ _ISOLATED = (
 )
 # What root with CAP_SYS_RESOURCE writes as its score for the kernel's choice when memory runs out, nothing below it can lower.
 _STARVES_FIRST = "echo 500 2> /dev/null > /proc/self/oom_score_adj; "
+# What commands may leave as core dumps, which none can change (seccomp.py): nothing. Where the kernel hands them to a program or a
+# socket of the host it does so whatever the limit is, 0 included, except for 1 (core(5); fs/coredump.c).
+_NO_CORE_DUMPS = "ulimit -c 0; "
+_NO_HANDLED_CORE_DUMPS = "prlimit --pid $$ --core=1:1; "
+_CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 # Joins each group whose entrance is named before "--", then leaves the rest running by itself. "0" means the writing process.
 _IN_GROUPS = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shift; exec "$@" &'
 # Binds each first path to the second and goes on; only bubblewrap and the box see it.
@@ -167,7 +172,7 @@ def _ends(plan: Plan, started: Started, handed: ExitStack) -> dict[str, int | No
 def _launcher(plan: Plan) -> list[str]:
     entrances = plan.groups.entrances(plan.place.group) if plan.groups else []
     starves = "" if plan.user_id is None else _STARVES_FIRST
-    words = ["/bin/sh", "-c", starves + _IN_GROUPS, "sh", *map(str, entrances), "--"]
+    words = ["/bin/sh", "-c", starves + without_core_dumps() + _IN_GROUPS, "sh", *map(str, entrances), "--"]
     if carried := plan.layout.carried:
         words += ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c", _CARRYING, "sh"]
         words += [*(str(path) for pair in carried for path in pair), "--"]
@@ -178,6 +183,15 @@ def _launcher(plan: Plan) -> list[str]:
         user = str(plan.user_id)
         words += ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--"]
     return words
+
+
+def without_core_dumps(pattern: Path = _CORE_PATTERN) -> str:
+    """What a shell does first, so that no crash below it leaves a file or starts anything; `pattern` is core_pattern (core(5))."""
+    try:
+        is_handled = pattern.read_bytes()[:1] in (b"|", b"@")
+    except OSError:
+        is_handled = True
+    return _NO_HANDLED_CORE_DUMPS if is_handled else _NO_CORE_DUMPS
 
 
 def _config(plan: Plan, boot_id: str) -> dict[str, object]:

@@ -220,7 +220,7 @@ def of_each_process(limits: Limits, *, whole_box: bool) -> dict[str, int]:
     `whole_box` says that a group bounds the box's memory; without one its memory is bounded per process: by RLIMIT_DATA, since
     programs reserve far more address space (RLIMIT_AS) than they use.
     """
-    found = {"RLIMIT_CORE": 0}
+    found = {}
     if limits.memory is not None and not whole_box:
         found["RLIMIT_DATA"] = limits.memory
     if limits.processes is not None:
