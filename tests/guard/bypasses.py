@@ -1,5 +1,6 @@
 """Texts that would run `rm` although only READERS may run. The corpus of ways around first-token checks, class by class."""
 
+from tests.guard.bypasses_of_functions import FORGOTTEN
 from tests.guard.bypasses_of_programs import LANGUAGES, WRAPPED
 
 # The readers of seed 01's example and some that everybody has.
@@ -355,6 +356,7 @@ BYPASSES = [
     *NAMES,
     *LETS,
     *FUNCTIONS,
+    *FORGOTTEN,
     *VARIABLES,
     *WRAPPED,
     *LANGUAGES,

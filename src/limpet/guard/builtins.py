@@ -20,7 +20,7 @@ Prefix = Callable[[Shell, list[Field], str], tuple[list[Field], bool]]
 _BINARY_TESTS = frozenset("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef".split())
 _SET = re.compile(r"[-+][euxvnfbhmCBPET]*|--?")
 _SET_NAMES = frozenset("errexit nounset pipefail xtrace verbose noglob noclobber errtrace functrace noexec".split())
-_SHOPT_NAMES = frozenset("nullglob dotglob globstar nocaseglob nocasematch failglob inherit_errexit".split())
+_SHOPT_NAMES = frozenset("nullglob dotglob globstar nocaseglob nocasematch inherit_errexit".split())
 
 # --- command, builtin, exec: what follows them is the command ------------------------------------------------------
 
@@ -66,7 +66,7 @@ def _nothing(shell: Shell, words: list[Field], state: State, source: str) -> Out
 
 def _exit(shell: Shell, words: list[Field], state: State, source: str) -> Out:
     """Only exit surely ends the script: return and break do nothing where they don't belong, nor does exit with two words."""
-    if len(words) > 2 or any(not word.is_exact for word in words):
+    if len(words) > 2 or any(not word.is_exact or word.text.startswith("-") for word in words):
         return state, state
     after = state.copy()
     after.is_over = True
@@ -194,6 +194,9 @@ def _unset(shell: Shell, words: list[Field], state: State, source: str) -> Out:
     names = words[1:]
     if names and names[0].is_exact and names[0].text == "-v":
         names = names[1:]
+    else:
+        for word in names:
+            shell.findings.forgets(word.text if word.is_exact else None)
     _names(shell, names, state, source)
     for word in names:
         if word.is_exact:
@@ -240,6 +243,14 @@ def _shopt(shell: Shell, words: list[Field], state: State, source: str) -> Out:
     names = [word for word in words[1:] if not (word.is_exact and word.text in ("-s", "-u", "-q", "-p"))]
     if any(not word.is_exact or word.text not in _SHOPT_NAMES for word in names):
         shell.findings.doubt(source, "the option changes how the script is read", "do without it")
+    return state, state
+
+
+def _ulimit(shell: Shell, words: list[Field], state: State, source: str) -> Out:
+    parsed = _options(words, "aHScdeklmrstvRTbx", "")
+    if parsed is None:
+        why = "without descriptors, processes or files the shell's own commands fail"
+        shell.findings.doubt(source, why, "leave these limits to the box")
     return state, state
 
 
@@ -294,6 +305,7 @@ def _trap(shell: Shell, words: list[Field], state: State, source: str) -> Out:
 
 def _evaluated(shell: Shell, words: list[Field], state: State, source: str, *, is_handler: bool = False) -> None:
     if not all(word.is_exact for word in words):
+        shell.findings.forgets(None)
         shell.findings.doubt(source, "the text that it evaluates is not sure", "write the commands themselves")
         return
     text = " ".join(word.text for word in words)
@@ -311,6 +323,7 @@ def _evaluated(shell: Shell, words: list[Field], state: State, source: str, *, i
 
 
 def _source(shell: Shell, words: list[Field], state: State, source: str) -> Out:
+    shell.findings.forgets(None)
     Effects(is_wild=True).happen(state)
     return state, state
 
@@ -318,8 +331,9 @@ def _source(shell: Shell, words: list[Field], state: State, source: str) -> Out:
 HANDLERS: dict[str, Handler] = {
     "cd": _cd, "pushd": _pushd, "popd": _popd, "exit": _exit, "read": _read, "mapfile": _mapfile, "readarray": _mapfile,
     "printf": _printf, "getopts": _getopts, "unset": _unset, "wait": _wait, "jobs": _jobs, "set": _set, "shopt": _shopt,
+    "ulimit": _ulimit,
     "test": _test, "[": _test, "eval": _eval, "trap": _trap, "source": _source, ".": _source,
-    **dict.fromkeys(": true false echo pwd kill umask ulimit times type dirs disown help shift return break continue logout".split(),
+    **dict.fromkeys(": true false echo pwd kill umask times type dirs disown help shift return break continue logout".split(),
                     _nothing),
 }  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Simple commands of a script: assignments, declarations, and which command a name stands for. Pure."""
 
 import itertools
+import re
 from collections.abc import Container, Sequence
 from typing import Protocol
 
@@ -25,6 +26,7 @@ from limpet.guard.words import Field, Inner, fields, text_of
 Out = tuple[State, State]
 MOST_READINGS = 32
 _DECLARED_HARMLESSLY = frozenset("rxgplucatIFfA")
+_FUNCTION = re.compile(r"[A-Za-z0-9_.:+@,-]+")
 _NOT_A_WORD = Field("", "", "unknown", many=True)
 
 
@@ -77,14 +79,20 @@ def _run(script: Script, words: list[Field], state: State, source: str) -> Out:
         )
         _record(script, words, state, source)
         effects.Effects(is_wild=True).happen(state)
+        script.findings.forgets(None)
         return state, state
     name = first.text
-    if name in script.bodies:
-        for body in script.bodies.values():
-            body.happen(state)
-        _record(script, words, state, source, is_function=name in state.functions)
-        return state, state
-    return run_named(script, words, state, source)
+    if name not in script.bodies:
+        return run_named(script, words, state, source)
+    called = state.copy()
+    for body in script.bodies.values():
+        body.happen(called)
+    if name in state.functions:
+        _record(script, words, state, source, is_function=True)
+        return called, called
+    # It may be the function, and it may be what else has the name: both are judged.
+    good, bad = run_named(script, words, state, source)
+    return join(good, called), join(bad, called)
 
 
 def run_named(script: Script, words: list[Field], state: State, source: str) -> Out:
@@ -100,6 +108,7 @@ def run_named(script: Script, words: list[Field], state: State, source: str) -> 
             return state, state
         if not rest[0].is_exact:
             script.findings.doubt(source, "the name of the command depends on something else", "write the name out")
+            script.findings.forgets(None)
             effects.Effects(is_wild=True).happen(state)
         return run_named(script, rest, state, source)
     _record(script, words, state, source)
@@ -182,7 +191,7 @@ def declare(script: Script, cmd: DeclClause, state: State) -> Out:
             script.unsure(arg, f"{variant} evaluates it", f"write {variant} NAME=value, without -i and -n")
         else:
             letters += text[1:]
-    if variant == "nameref" or (variant == "export" and "f" in letters):
+    if variant == "nameref" or ("f" in letters and (variant == "export" or "x" in letters)):
         script.unsure(cmd, "it gives a name another meaning", "use a variable itself")
     is_exported = variant == "export" or "x" in letters
     for arg in cmd.args:
@@ -214,6 +223,12 @@ def is_builtin(name: str) -> bool:
     return (
         name in builtins.HANDLERS or name in builtins.DOUBTFUL or name in builtins.PREFIXES or name in builtins.OTHERS
     )
+
+
+def is_plain_function(name: str) -> bool:
+    """Whether a function of this name, once defined, surely answers to it: bash takes no name with quotes, and in its POSIX mode
+    special builtins go before functions."""
+    return _FUNCTION.fullmatch(name) is not None and not is_builtin(name)
 
 
 def is_harmless(name: str, text: str | None) -> bool:

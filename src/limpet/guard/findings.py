@@ -96,6 +96,21 @@ class Findings:
     scripts: list[Evaluated] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
     bombs: list[str] = field(default_factory=list)
+    forgotten: set[str] = field(default_factory=set)
+    forgets_any: bool = False
+    has_readonly: bool = False
+
+    def forgets(self, name: str | None) -> None:
+        """Somewhere the function of this name may be unset; None: any function. From which time on is not asked: bodies and traps
+        run at other times than they are read."""
+        if name is None:
+            self.forgets_any = True
+        else:
+            self.forgotten.add(name)
+
+    def is_function(self, call: Call) -> bool:
+        """Whether the call surely is one of a function. Asked once every script was walked that the shell runs itself."""
+        return call.is_function and not self.forgets_any and call.name not in self.forgotten
 
     def doubt(self, construct: str, why: str, instead: str, *, variable: str = "") -> None:
         self.doubts.append(Doubt(construct=shortened(construct), why=why, instead=instead, variable=variable))

@@ -1,7 +1,9 @@
 """A command with everything it would run: scripts are parsed and walked, wrappers unwrapped, texts for other shells read too."""
 
+from dataclasses import replace
+
 from limpet.core.command import Argv, Command
-from limpet.guard import effects, finding, wrappers
+from limpet.guard import aborts, effects, finding, wrappers
 from limpet.guard.findings import Call, Evaluated, Findings
 from limpet.guard.state import State, exact
 from limpet.guard.syntax import Parser, Unreadable
@@ -55,7 +57,10 @@ async def _follow(findings: Findings, parser: Parser) -> None:
             await _script(findings.scripts[scripts], findings, parser)
             scripts += 1
         elif calls < len(findings.calls):
-            _call(findings.calls[calls], findings)
+            call = findings.calls[calls]
+            if call.is_function and not findings.is_function(call):
+                call = findings.calls[calls] = replace(call, is_function=False)
+            _call(call, findings)
             calls += 1
         else:
             return
@@ -75,6 +80,12 @@ async def _script(script: Evaluated, findings: Findings, parser: Parser) -> None
     if script.is_handler and effects.may_change(tree.file.stmts, script.bodies or {}):
         findings.doubt(
             script.source, "it may change variables or the directory between any two commands", "trap EXIT only"
+        )
+    if script.is_handler and aborts.may_abort(tree.file.stmts, script.bodies or {}, has_readonly=False):
+        findings.doubt(script.source, "an error in it may end any command of the script", "trap EXIT only")
+    if script.bodies is not None and aborts.makes_readonly(tree.file.stmts):
+        findings.doubt(
+            script.source, "what it makes readonly is set elsewhere", "make it readonly in the script itself"
         )
     if script.bodies is not None and effects.of_functions(tree.file.stmts):
         findings.doubt(

@@ -4,11 +4,11 @@ directory by then. Pure. Every node type of the tree is named here; what bash ev
 import re
 from collections.abc import Sequence
 
-from limpet.guard import calls, effects, parameters
+from limpet.guard import aborts, calls, effects, parameters, redirections
 from limpet.guard.arithmetic import assigned, computed, only_computes
 from limpet.guard.findings import Feed, Findings, Opening
 from limpet.guard.lines import odd_characters, unclear_ends, unclear_lines
-from limpet.guard.state import NUMBERS, State, Values, exact, join, joined
+from limpet.guard.state import State, Values, exact, join, joined
 from limpet.guard.tree import (
     ArithmCmd,
     Arithmetic,
@@ -31,7 +31,6 @@ from limpet.guard.tree import (
     ParamExp,
     ParenTest,
     ProcSubst,
-    Redirect,
     Stmt,
     Subshell,
     Test,
@@ -43,17 +42,15 @@ from limpet.guard.tree import (
     WordIter,
 )
 from limpet.guard.variables import is_name, is_obeyed_unexported, rules_bash, rules_programs
-from limpet.guard.words import Field, Piece, fields, text_of
+from limpet.guard.words import Piece, fields, text_of
 
 Out = tuple[State, State]  # after success, after failure
 MOST_WORDS = 50_000
 _NUMERIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
 _FILE_TESTS = frozenset("-e -f -d -c -b -p -S -L -h -k -g -u -G -O -N -r -w -x -s".split())
-_EXPANDED_TWICE = re.compile(r"[A-Za-z0-9_./+-]+")  # what bash may: the word after >& and <& is expanded a second time
 _PLAIN_BACKQUOTES = re.compile(r"`[A-Za-z0-9_ \t\n./=+:,@%|&;$*?~!-]*`")
 # What is a word to bash as it is an expression to the tree: `let 1|ls` is a pipe, `let x=2*3` may become the names of files.
 _PLAIN_LET = re.compile(r"let(?:[ \t]+[A-Za-z0-9_=+/%,:!~^?$\[\]-]+)+")
-_WRITES = frozenset("> >> >| &> &>> <>".split())
 
 
 class TooMuch(Exception):
@@ -78,6 +75,7 @@ class Walk:
         self.bodies = {} if bodies is None else bodies
         self._source = source
         self._left = MOST_WORDS
+        self._aborting: frozenset[str] = frozenset()
 
     def run(self, file: File, state: State) -> State:
         """Follows the whole script; the state in which it ends."""
@@ -97,9 +95,22 @@ class Walk:
             self.findings.doubt(
                 line, "bash may end the here-document there", "end it with a word that begins no line of it"
             )
-        return join(*self._sequence(file.stmts, state))
+        self.findings.has_readonly = self.findings.has_readonly or aborts.makes_readonly(file.stmts)
+        self._aborting = aborts.functions_that_may(file.stmts, has_readonly=self.findings.has_readonly)
+        for stmts in aborts.lines(file.stmts):
+            state = self._line(stmts, state)
+        return state
 
     # --- order -----------------------------------------------------------------------------------------------------
+
+    def _line(self, stmts: Sequence[Stmt], state: State) -> State:
+        """What bash reads at once. Some errors end it anywhere in the middle, and bash goes on with the next."""
+        before = state.copy()
+        after = join(*self._sequence(stmts, state))
+        if not aborts.may_abort(stmts, self._aborting, has_readonly=self.findings.has_readonly):
+            return after
+        effects.of(stmts, self.bodies.values()).happen(before)
+        return join(after, before)
 
     def _sequence(self, stmts: Sequence[Stmt], state: State) -> Out:
         out = (state, state)
@@ -109,13 +120,17 @@ class Walk:
 
     def _stmt(self, stmt: Stmt, state: State) -> Out:
         outer = self.feed
+        # Where a redirection fails the command does not run, and what it would define or set stays as it was.
+        unredirected = state.copy() if stmt.redirs and not isinstance(stmt.cmd, FuncDecl) else None
         for redirect in stmt.redirs:
-            self._redirect(redirect, state)
+            redirections.follow(self, redirect, state)
         try:
             if stmt.background:
                 self._cmd(stmt, state.copy())
                 return state, state
             good, bad = self._cmd(stmt, state)
+            if unredirected is not None:
+                bad = join(bad, unredirected)
             return (bad, good) if stmt.negated else (good, bad)
         finally:
             self.feed = outer
@@ -183,7 +198,12 @@ class Walk:
         before = len(self.findings.calls)
         self._stmt(cmd.x, state.copy())
         self.feed = Feed(calls=tuple(self.findings.calls[before:]))
-        self._stmt(cmd.y, state.copy())
+        after = state.copy()
+        if isinstance(cmd.y.cmd, TimeClause):
+            # Only before a whole pipe it is bash's own word; here it is the program, which knows no functions.
+            self.unsure(cmd.y.cmd, "within a pipe it is the program time", "write time before the whole pipe")
+            after.functions = frozenset()
+        self._stmt(cmd.y, after)
         self.feed = outer
 
     def _if(self, cmd: IfClause, state: State) -> Out:
@@ -252,43 +272,18 @@ class Walk:
             self.unsure(
                 cmd, "where its body ends is read in two ways", "write a line break or ; after the function's }"
             )
+        named = {name} if calls.is_plain_function(name) else frozenset[str]()
         body = state.foreign()
-        body.functions = state.functions | {name}
+        body.functions = state.functions | named
         outer, self.feed = self.feed, Feed(is_unsure=True)
         self._stmt(cmd.body, body)
         self.feed = outer
         if calls.is_bomb(name, cmd.body):
             self.findings.bombs.append(self.text(cmd))
-        state.functions |= {name}
+        state.functions |= named
         return state, state
 
     # --- what is evaluated on the way ------------------------------------------------------------------------------
-
-    def _redirect(self, redirect: Redirect, state: State) -> None:
-        source = self.text(redirect)
-        if redirect.n is not None and redirect.n.value.startswith("{"):
-            name = redirect.n.value.strip("{}")
-            if not is_name(name):
-                self.unsure(redirect, "its descriptor's variable is a subscript", "use a plain name")
-            self.assign(name, state, source=source)
-            state.set(name, NUMBERS)
-        if redirect.op in ("<<", "<<-", "<<<"):
-            body = redirect.word if redirect.op == "<<<" else redirect.hdoc
-            text = text_of(body, state, self) if redirect.op == "<<<" else parameters.here_document(body, state, self)
-            self.feed = Feed(texts=(text,)) if text is not None else Feed(is_unsure=True)
-            return
-        for made in fields(redirect.word, state, self) if redirect.word else []:
-            target = made[0] if len(made) == 1 else Field("", source, "unknown")
-            if redirect.op in ("<&", ">&") and (
-                target.kind == "number" or (target.is_exact and is_descriptor(target.text))
-            ):
-                continue
-            if redirect.op in ("<&", ">&") and not (target.is_exact and _EXPANDED_TWICE.fullmatch(target.text)):
-                self.unsure(redirect, "bash expands it twice", "write > FILE 2>&1")
-            writes = redirect.op in _WRITES or redirect.op == ">&"
-            self.findings.openings.append(Opening(target=target, writes=writes, source=source, places=state.places))
-            if not writes:
-                self.feed = Feed(is_unsure=True)
 
     def _test(self, test: Test, state: State) -> None:
         match test:
@@ -392,8 +387,3 @@ class Walk:
         if self._left < 0:
             raise TooMuch
         return self.text(node)
-
-
-def is_descriptor(text: str) -> bool:
-    """What may follow >& and <& without naming a file."""
-    return text == "-" or text.removesuffix("-").isdigit()

@@ -9,6 +9,7 @@ from tests.guard.fuzz.grammars import (
     compound,
     expansions,
     flow,
+    forgetting,
     functions,
     mutations,
     parameters,
@@ -18,7 +19,19 @@ from tests.guard.fuzz.grammars import (
     wrappers,
 )
 
-_TABLES = (quoting, parameters, expansions, redirections, compound, functions, arithmetic, builtins, flow, wrappers)
+_TABLES = (
+    quoting,
+    parameters,
+    expansions,
+    redirections,
+    compound,
+    functions,
+    forgetting,
+    arithmetic,
+    builtins,
+    flow,
+    wrappers,
+)
 GRAMMARS: Mapping[str, Source] = {
     source.name: source for source in (*(module.GRAMMAR for module in _TABLES), mutations.MUTATIONS, tokens.TOKENS)
 }
