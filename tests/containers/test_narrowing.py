@@ -62,11 +62,13 @@ INLINE = {"type": "inline", "name": "n", "description": "d", "source": SOURCE}
 
 
 def test_skills_and_files_are_read() -> None:
-    spec = asked({"skills": [REFERENCE, {**REFERENCE, "version": "2"}, INLINE], "file_ids": ["file-1", "file-2"]})
+    versions = [{**REFERENCE, "version": version} for version in ("2", 3)]
+    spec = asked({"skills": [REFERENCE, *versions, INLINE], "file_ids": ["file-1", "file-2"]})
     assert spec.file_ids == ("file-1", "file-2")
     assert spec.skills == (
         SkillReference("skill_1", None),
         SkillReference("skill_1", "2"),
+        SkillReference("skill_1", "3"),
         InlineSkill(name="n", description="d", media_type="text/markdown", data=b"# hi"),
     )
 
@@ -110,7 +112,9 @@ def test_what_fits_is_granted() -> None:
         ({"skills": [{"type": "other"}]}, "skills[0]", None),
         ({"skills": [{"type": "skill_reference"}]}, "skills[0]", None),
         ({"skills": [{"type": "skill_reference", "skill_id": ""}]}, "skills[0]", None),
-        ({"skills": [{**REFERENCE, "version": 2}]}, "skills[0].version", "unsupported_skill_version"),
+        ({"skills": [{**REFERENCE, "version": True}]}, "skills[0].version", "unsupported_skill_version"),
+        ({"skills": [{**REFERENCE, "version": 0}]}, "skills[0].version", "unsupported_skill_version"),
+        ({"skills": [{**REFERENCE, "version": 2.0}]}, "skills[0].version", "unsupported_skill_version"),
         ({"skills": [REFERENCE, {**INLINE, "source": 1}]}, "skills[1]", None),
         (
             {"skills": [{**INLINE, "source": {**SOURCE, "media_type": "text/html"}}]},

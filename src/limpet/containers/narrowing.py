@@ -189,9 +189,11 @@ def _skill(asked: object, param: str) -> AskedSkill:
     match asked:
         case {"type": "skill_reference", "skill_id": str(skill_id), **rest} if 0 < len(skill_id) <= 64:
             version = rest.get("version")
+            if type(version) is int and 0 < version < 1 << 63:
+                version = str(version)  # OpenAI's guide writes it so
             if version is not None and not isinstance(version, str):
                 raise RequestInvalid(
-                    '`version` is text: a number such as "2", or "latest".',
+                    '`version` is a number such as "2" or 2, or "latest".',
                     param=f"{param}.version",
                     code="unsupported_skill_version",
                 )

@@ -65,7 +65,7 @@ async def history(
         items += trimmed(record.input, earlier=items, characters=characters)
         said = (await replay(journal, record.id)).snapshot.items()
         is_own = record.provider == provider
-        items += [_as_input(item, characters) for item in said if is_own or item["type"] != "reasoning"]
+        items += [as_input(item, characters) for item in said if is_own or item["type"] != "reasoning"]
     return History(items=items, container_id=chain[0].container_id)
 
 
@@ -82,7 +82,7 @@ def trimmed(given: Sequence[Json], *, earlier: Sequence[Json], characters: int) 
     ]
 
 
-def _as_input(item: Json, characters: int) -> Json:
+def as_input(item: Json, characters: int) -> Json:
     """An output item as a model gets it back: outputs trimmed, our citations left out (they name files of ours)."""
     if item["type"] == "shell_call_output":
         return model_copy(item, characters)

@@ -145,7 +145,10 @@ def input_items(given: str | list[Json]) -> list[Json]:
 
 
 def _item(item: Json, place: str) -> Json:
-    kind = item.get("type", "message" if "role" in item else None)
+    kind = item.get("type")
+    if kind is None:
+        # Where only one kind can be meant, its name may be left out.
+        kind = "message" if "role" in item else "item_reference" if item.keys() - {"type"} == {"id"} else None
     if not isinstance(kind, str) or not kind:
         raise RequestInvalid("Every input item needs a `type`, or a `role` and `content`.", param=f"{place}.type")
     checked(_ADAPTERS.get(kind, _ANY), item, at=place)

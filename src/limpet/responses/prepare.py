@@ -1,6 +1,6 @@
 """From a checked request to a run: the provider, the history, the container. What a client did wrong is found here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,13 +10,14 @@ from limpet.containers.container import ShellLimits
 from limpet.containers.manager import ContainerManager
 from limpet.core import ids
 from limpet.core.clock import Clock
-from limpet.core.errors import RequestError
 from limpet.responses.describe import shell_description
 from limpet.responses.history import History, check_outputs, completed, history, trimmed
 from limpet.responses.inputs import Gathered, InputFiles, marked, unmarked
 from limpet.responses.loop import Bounds, Run
 from limpet.responses.metrics import Metrics
-from limpet.responses.request import Asked, ContainerAuto, ContainerReference, Local
+from limpet.responses.placement import Placement, ShellTarget
+from limpet.responses.references import resolved
+from limpet.responses.request import Asked, Local
 from limpet.responses.shapes import resolved_tools
 from limpet.responses.shell_call import ShellCalls, ShellHost
 from limpet.responses.writer import Writer
@@ -42,20 +43,6 @@ class LoopSettings:
     max_iterations: int = 50
     max_item_output_bytes: int = 1024 * 1024
     stream_output: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """Where a response's shell calls are carried out. `note` tells the model what was lost on the way here; `given` is the container's
-    `spec`, with the skills and files that it was given; `container` is there where the gateway carries them out, made for this response
-    where it `is_new`."""
-
-    container_id: str | None = None
-    environment: Json | None = None
-    note: str | None = None
-    given: Json = field(default_factory=dict)
-    container: ContainerRecord | None = None
-    is_new: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,18 +105,28 @@ class Preparer:
         self._data = data
         self._metrics = metrics
         self._files = files
+        self._placement = Placement(containers, executions)
 
     async def prepare(self, tenant: str, asked: Asked, *, keeps_commands: Callable[[], bool]) -> Prepared:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
         before = await self._history(tenant, asked, provider=chosen.upstream.name)
+        named = [item["id"] for item in asked.input if item.get("id")]
+        holders = await self._responses.holding(tenant, named) if named else {}
+        asked = await self._resolved(asked, before, holders, provider=chosen.upstream.name)
         check_outputs(before.items, asked.input)
         response_id = ids.new_id(ids.RESPONSE)
         asked = replace(asked, input=unmarked(asked.input))
-        asked, place = await self._settle(tenant, asked, before, response_id, upstream=chosen.upstream)
+
+        async def find() -> ShellTarget:
+            return await self._placement.target(
+                tenant, asked, chained=before.container_id, holders=holders, response_id=response_id
+            )
+
+        asked, target = await self._settle(tenant, asked, find, upstream=chosen.upstream)
         given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
         transcript = await self._told(tenant, completed([*before.items, *given]))
-        record = self._record(tenant, asked, place, response_id, provider=chosen.upstream.name)
+        record = self._record(tenant, asked, target, response_id, provider=chosen.upstream.name)
         host = ShellHost(
             containers=self._containers,
             executions=self._executions,
@@ -145,13 +142,13 @@ class Preparer:
             return Run(
                 upstream=chosen.upstream,
                 model=chosen.model,
-                instructions=asked.body.instructions,
+                instructions=_with_note(asked.body.instructions, target.note),
                 transcript=transcript,
                 tools=asked.other_tools,
                 options=asked.options(),
-                shell=self._shell(asked, place),
-                environment=place.environment or {},
-                calls=self._calls(asked, place, host, record, writer),
+                shell=self._shell(asked, target),
+                environment=target.environment or {},
+                calls=self._calls(asked, target, host, record, writer),
                 bounds=Bounds(
                     turns=max(2, self._settings.max_iterations),
                     calls=asked.body.max_tool_calls,
@@ -176,17 +173,32 @@ class Preparer:
             characters=self._limits.max_output_chars,
         )
 
+    async def _resolved(
+        self, asked: Asked, before: History, holders: Mapping[str, ResponseRecord], *, provider: str
+    ) -> Asked:
+        items = await resolved(
+            asked.input,
+            holders=holders,
+            journal=self._journal,
+            earlier=before.items,
+            provider=provider,
+            characters=self._limits.max_output_chars,
+        )
+        return replace(asked, input=items)
+
     async def _settle(
-        self, tenant: str, asked: Asked, before: History, response_id: str, *, upstream: Upstream
-    ) -> tuple[Asked, _Place]:
-        """The response's place, and its input with what is to be stored of the files in it: they are there now."""
+        self, tenant: str, asked: Asked, find: Callable[[], Awaitable[ShellTarget]], *, upstream: Upstream
+    ) -> tuple[Asked, ShellTarget]:
+        """The target that `find` gives, and the response's input with what is to be stored of the files in it: they are there now."""
         if asked.shell is None or isinstance(asked.shell.environment, Local):
             await self._files.check_shown(tenant, asked.input, provider=upstream.name, type=upstream.type)
-            return asked, await self._place(tenant, asked, before, response_id)
+            return asked, await find()
         async with self._files.gathered(tenant, asked.input) as gathered:
-            place = await self._place(tenant, asked, before, response_id)
-            assert place.container is not None, "a hosted shell has a container"
-            return replace(asked, input=await self._bring(place.container, asked, gathered, is_new=place.is_new)), place
+            target = await find()
+            assert target.container is not None, "a hosted shell has a container"
+            return replace(
+                asked, input=await self._bring(target.container, asked, gathered, is_new=target.is_new)
+            ), target
 
     async def _bring(
         self, container: ContainerRecord, asked: Asked, gathered: Sequence[Gathered], *, is_new: bool
@@ -204,42 +216,18 @@ class Preparer:
         directory = self._data if self._data.startswith("/") else "$LIMPET_DATA"
         return await self._files.told(tenant, items, directory=directory)
 
-    async def _place(self, tenant: str, asked: Asked, before: History, response_id: str) -> _Place:
-        """The response's container. A chain keeps its own, also over turns without a shell (DECISIONS, seed 04)."""
-        if asked.shell is None:
-            return _Place(container_id=before.container_id)
-        environment = asked.shell.environment
-        if isinstance(environment, Local):
-            return _Place(container_id=before.container_id, environment={"type": "local"})
-        if isinstance(environment, ContainerReference):
-            return _hosted(await self._containers.require_running(tenant, environment.container_id))
-        spec = self._containers.narrow(_asked_of(environment), place=f"tools[{asked.shell_index}].environment")
-        if before.container_id is not None and await self._is_usable(tenant, before.container_id):
-            fields = frozenset() if environment is None else environment.model_fields_set
-            return _hosted(await self._containers.adapt(tenant, before.container_id, spec, fields=fields))
-        container = await self._containers.create(tenant, name="", spec=spec, source_response_id=response_id)
-        note = None
-        if before.container_id is not None:
-            note = "the earlier container of this conversation has expired or was deleted; this one is new, its files are gone."
-        return replace(_hosted(container, note=note), is_new=True)
-
-    async def _is_usable(self, tenant: str, container_id: str) -> bool:
-        try:
-            await self._containers.require_running(tenant, container_id)
-        except RequestError:
-            return False
-        return True
-
-    def _record(self, tenant: str, asked: Asked, place: _Place, response_id: str, *, provider: str) -> ResponseRecord:
+    def _record(
+        self, tenant: str, asked: Asked, target: ShellTarget, response_id: str, *, provider: str
+    ) -> ResponseRecord:
         request = asked.body.model_dump(exclude={"input"}, exclude_none=True)
-        request["tools"] = resolved_tools(asked.body.tools or [], place.environment)
+        request["tools"] = resolved_tools(asked.body.tools or [], target.environment)
         return ResponseRecord(
             id=response_id,
             tenant=tenant,
             status="in_progress",
             model=asked.body.model,
             provider=provider,
-            container_id=place.container_id,
+            container_id=target.container_id,
             previous_response_id=asked.body.previous_response_id,
             background=False,
             created_at=self._clock.now(),
@@ -251,10 +239,10 @@ class Preparer:
             error=None,
         )
 
-    def _shell(self, asked: Asked, place: _Place) -> ShellOffer | None:
+    def _shell(self, asked: Asked, target: ShellTarget) -> ShellOffer | None:
         if asked.shell is None:
             return None
-        is_local = place.environment == {"type": "local"}
+        is_local = target.environment == {"type": "local"}
         return ShellOffer(
             description=shell_description(
                 is_local=is_local,
@@ -262,32 +250,27 @@ class Preparer:
                 characters=self._limits.max_output_chars,
                 has_network=self._has_network,
                 data=self._data,
-                skills=place.given.get("skills", ()),
-                files=place.given.get("files", ()),
+                skills=target.given.get("skills", ()),
+                files=target.given.get("files", ()),
             )
         )
 
     def _calls(
-        self, asked: Asked, place: _Place, host: ShellHost, record: ResponseRecord, writer: Writer
+        self, asked: Asked, target: ShellTarget, host: ShellHost, record: ResponseRecord, writer: Writer
     ) -> ShellCalls | None:
-        if asked.shell is None or place.container_id is None or place.environment == {"type": "local"}:
+        if asked.shell is None or target.container_id is None or target.environment == {"type": "local"}:
             return None
         return ShellCalls(
             host,
             tenant=record.tenant,
             response_id=record.id,
-            container_id=place.container_id,
+            container_id=target.container_id,
             writer=writer,
-            note=place.note,
         )
 
 
-def _hosted(container: ContainerRecord, *, note: str | None = None) -> _Place:
-    environment = {"type": "container_reference", "container_id": container.id}
-    return _Place(
-        container_id=container.id, environment=environment, note=note, given=container.spec, container=container
-    )
-
-
-def _asked_of(environment: ContainerAuto | None) -> Json:
-    return {} if environment is None else environment.model_dump(exclude_none=True, exclude={"type"})
+def _with_note(instructions: str | None, note: str | None) -> str | None:
+    """What the model must know before its first turn ends its instructions."""
+    if note is None:
+        return instructions
+    return f"Note: {note}" if instructions is None else f"{instructions}\n\nNote: {note}"

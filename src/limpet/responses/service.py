@@ -236,8 +236,9 @@ class ResponseService:
         await writer.flush()
         at = self._clock.now()
         if record.request.get("store") is not False:
+            items = [str(item["id"]) for item in writer.snapshot.items() if item.get("id")]
             await self._responses.finish(
-                record.id, status=ending.status, completed_at=at, usage=usage, error=ending.error
+                record.id, status=ending.status, completed_at=at, usage=usage, error=ending.error, items=items
             )
         shape = response_object(
             response_id=record.id,

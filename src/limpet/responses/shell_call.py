@@ -85,14 +85,12 @@ class ShellCalls:
         response_id: str,
         container_id: str,
         writer: Writer,
-        note: str | None = None,
     ) -> None:
         self._host = host
         self._tenant = tenant
         self._response_id = response_id
         self._container_id = container_id
         self._writer = writer
-        self._note = note
         self._made = 0
         self._has_run = False
         self._bytes_left = RESPONSE_BYTES
@@ -147,12 +145,8 @@ class ShellCalls:
         return answer
 
     def _notes(self, lease: Lease, answer: _Answer) -> list[str]:
-        """What the model should know before it reads this call's first output; each is said once."""
-        if answer.entries:
-            return []
-        notes = [note for note in (self._note, lease.note) if note]
-        self._note = None
-        return notes
+        """What the model should know before it reads this call's first output."""
+        return [lease.note] if lease.note and not answer.entries else []
 
     def _timeout(self, arguments: ShellArguments) -> float:
         cap = float(self._host.limits.command_timeout_secs)

@@ -55,6 +55,13 @@ class Executions:
         """Those in a container of which nobody knows the end, in the order of their intents."""
         return await self._all(executions.c.container_id == container_id, executions.c.finished_at.is_(None))
 
+    async def any_in(self, tenant: str, container_id: str) -> bool:
+        """Whether a command of that tenant was ever about to start in a container."""
+        here = select(executions.c.number).where(
+            executions.c.container_id == container_id, executions.c.tenant == tenant
+        )
+        return await self._db.read(lambda connection: connection.execute(here.limit(1)).one_or_none() is not None)
+
     async def _all(self, *where: ColumnElement[bool]) -> list[Execution]:
         columns = [column for column in executions.c if column.name != "number"]
         query = select(*columns).where(*where).order_by(executions.c.number)

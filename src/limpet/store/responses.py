@@ -1,16 +1,18 @@
 """The responses that are stored, without their events: those are in the journal."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from limpet.core.events import RESPONSE_MOVES, move
 from limpet.store.database import Database
 from limpet.store.records import columns_of, record_of
-from limpet.store.tables import executions, journal, responses
+from limpet.store.tables import executions, journal, response_items, responses
 
 UNFINISHED = ("queued", "in_progress")
+IDS_AT_ONCE = 500  # in one query: every database takes so many
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,16 +77,47 @@ class Responses:
         completed_at: int,
         usage: dict[str, Any] | None = None,
         error: dict[str, Any] | None = None,
+        items: Collection[str] = (),
     ) -> bool:
         """End it. False, and nothing changed, when the table of moves has no way from its status to this one: it had ended
-        already, or is not there. So of two ends the first one holds."""
+        already, or is not there. So of two ends the first one holds. `items` are the ids under which `holding` finds it."""
         may_end = [before for before, after in RESPONSE_MOVES.items() if status in after]
         query = (
             update(responses)
             .where(responses.c.id == id, responses.c.status.in_(may_end))
             .values(status=status, completed_at=completed_at, usage=usage, error=error)
+            .returning(responses.c.tenant)
         )
-        return await self._db.write(lambda connection: connection.execute(query).rowcount > 0)
+
+        def end(connection: Connection) -> bool:
+            tenant = connection.execute(query).scalar_one_or_none()
+            if tenant is not None and items:
+                rows = [{"response_id": id, "id": item, "tenant": tenant} for item in dict.fromkeys(items)]
+                connection.execute(insert(response_items), rows)
+            return tenant is not None
+
+        return await self._db.write(end)
+
+    async def holding(self, tenant: str, item_ids: Collection[str]) -> dict[str, ResponseRecord]:
+        """By item id, the newest of a tenant's responses that has an output item of that id; ids of no item are left out."""
+        found: dict[str, ResponseRecord] = {}
+        wanted = list(dict.fromkeys(item_ids))
+        for start in range(0, len(wanted), IDS_AT_ONCE):
+            query = (
+                select(response_items.c.id.label("item"), responses)
+                .join(responses, responses.c.id == response_items.c.response_id)
+                .where(
+                    response_items.c.tenant == tenant,
+                    response_items.c.id.in_(wanted[start : start + IDS_AT_ONCE]),
+                    responses.c.tenant == tenant,
+                )
+                .order_by(responses.c.number)
+            )
+            async with self._db.reading() as connection:
+                for row in (await connection.execute(query)).mappings():
+                    values = {name: row[name] for name in responses.c.keys()}  # noqa: SIM118
+                    found[row["item"]] = ResponseRecord(**values)
+        return found
 
     async def update(self, id: str, **changed: Unpack[ResponseChanges]) -> bool:
         """Change some fields; False if there is no such response. Raises IllegalMove for a status that its own may not become."""
@@ -106,6 +139,7 @@ class Responses:
             found = (await connection.execute(mine)).rowcount > 0
             if found:
                 await connection.execute(delete(journal).where(journal.c.response_id == id))
+                await connection.execute(delete(response_items).where(response_items.c.response_id == id))
                 await connection.execute(delete(executions).where(executions.c.response_id == id))
         return found
 

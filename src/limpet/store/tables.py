@@ -68,6 +68,16 @@ journal = Table(
     Column("raw_offset", BigInteger),
 )
 
+# Which response an item that a client may name later came out of; written with the response's end.
+response_items = Table(
+    "response_items",
+    metadata,
+    Column("response_id", Text, ForeignKey("responses.id", ondelete="CASCADE"), primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Index(None, "tenant", "id"),
+)
+
 # A command is written down here before it starts. Runs that are not stored have no row in `responses`, hence no reference.
 executions = Table(
     "executions",

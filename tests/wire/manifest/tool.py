@@ -4,6 +4,39 @@ from tests.wire.manifest.promise import Promise, span
 
 TOOL = (
     Promise(
+        id="item-references-are-resolved",
+        owed_by="A1",
+        decided="input items",
+        says=(
+            "An `item_reference` in the input, with or without its `type`, stands for the tenant's stored item of that id, for every "
+            "provider; one that the chain has already is not told twice."
+        ),
+    ),
+    Promise(
+        id="unknown-item-reference-is-refused",
+        owed_by="A1",
+        decided="input items",
+        says=(
+            "An `item_reference` to an item that is not stored, or is another tenant's, gets 400 with code `item_not_found`, its place "
+            "and its id, before anything is made."
+        ),
+    ),
+    Promise(
+        id="history-brings-its-container-back",
+        owed_by="A1",
+        decided="container_auto with a history",
+        says=(
+            "A request without `previous_response_id` whose input holds items of earlier turns goes on, with `container_auto` or no "
+            "environment, in the newest active container that they speak of and that the tenant may use."
+        ),
+    ),
+    Promise(
+        id="gone-container-is-told-before-the-first-turn",
+        owed_by="A1",
+        decided="container_auto with a history",
+        says="Where a conversation's container is gone, the model is told so before its first turn, in a chain as with a history.",
+    ),
+    Promise(
         id="wire-format-is-openais",
         owed_by="A1",
         lines=(51, 52),

@@ -1,0 +1,168 @@
+"""Where a response's shell calls are carried out: in the container that it names, that its conversation has, or in a new one."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from limpet.containers.container import ContainerSpec
+from limpet.containers.manager import ContainerManager
+from limpet.core.errors import RequestError, RequestInvalid
+from limpet.responses.request import Asked, ContainerAuto, ContainerReference, Local
+from limpet.store.containers import ContainerRecord
+from limpet.store.executions import Executions
+from limpet.store.responses import ResponseRecord
+
+Json = dict[str, Any]
+MOST_LOOKED_AT = 16  # containers of one input
+
+GONE = "The earlier container of this conversation has expired or was deleted. This one is new: its files are gone."
+OLDER = (
+    "The latest container of this conversation has expired or was deleted, with its files. Commands run in an earlier one that "
+    "still has its own."
+)
+OTHER = "The earlier container of this conversation has other limits than this request asks for. This one is new: its files are not here."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellTarget:
+    """Where a response's shell calls are carried out. `note` tells the model what was lost on the way here; `given` is the container's
+    `spec`, with the skills and files that it was given; `container` is there where the gateway carries them out, made for this response
+    where it `is_new`."""
+
+    container_id: str | None = None
+    environment: Json | None = None
+    note: str | None = None
+    given: Json = field(default_factory=dict)
+    container: ContainerRecord | None = None
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A container that an item of the input speaks of. `ran_there` says that the item is a command's or names a file, so that
+    the model knows of it."""
+
+    container_id: str
+    ran_there: bool
+
+
+class Placement:
+    """Finds or makes the container of a response."""
+
+    def __init__(self, containers: ContainerManager, executions: Executions) -> None:
+        self._containers = containers
+        self._executions = executions
+
+    async def target(
+        self,
+        tenant: str,
+        asked: Asked,
+        *,
+        chained: str | None,
+        holders: Mapping[str, ResponseRecord],
+        response_id: str,
+    ) -> ShellTarget:
+        """`chained` is the container of the previous response; a chain keeps its own, also over turns without a shell. `holders` are
+        the tenant's responses that items of the input came out of. Raises RequestError."""
+        if asked.shell is None:
+            return ShellTarget(container_id=chained)
+        environment = asked.shell.environment
+        if isinstance(environment, Local):
+            return ShellTarget(container_id=chained, environment={"type": "local"})
+        if isinstance(environment, ContainerReference):
+            return _hosted(await self._containers.require_running(tenant, environment.container_id))
+        spec = self._containers.narrow(_fields_of(environment), place=f"tools[{asked.shell_index}].environment")
+        fields: AbstractSet[str] = frozenset() if environment is None else environment.model_fields_set
+        note = None
+        if chained is not None:
+            if await self._is_usable(tenant, chained):
+                return _hosted(await self._containers.adapt(tenant, chained, spec, fields=fields))
+            note = GONE
+        else:
+            found, note = await self._from_history(tenant, spec, fields, traces_of(asked.input, holders))
+            if found is not None:
+                return _hosted(found, note=note)
+        container = await self._containers.create(tenant, name="", spec=spec, source_response_id=response_id)
+        return replace(_hosted(container, note=note), is_new=True)
+
+    async def _from_history(
+        self, tenant: str, spec: ContainerSpec, fields: AbstractSet[str], traces: Iterator[Trace]
+    ) -> tuple[ContainerRecord | None, str | None]:
+        """The active container of the newest item that has one, and what the model must be told. An id of another tenant is as good
+        as one that never was."""
+        note = None
+        for trace in islice(traces, MOST_LOOKED_AT):
+            if not await self._is_usable(tenant, trace.container_id):
+                if note is None and (trace.ran_there or await self._executions.any_in(tenant, trace.container_id)):
+                    note = GONE
+                continue
+            try:
+                found = await self._containers.adapt(tenant, trace.container_id, spec, fields=fields)
+            except RequestInvalid as problem:
+                if problem.code not in FIXED:
+                    raise
+                return None, OTHER
+            return found, OLDER if note else None
+        return None, note
+
+    async def _is_usable(self, tenant: str, container_id: str) -> bool:
+        try:
+            await self._containers.require_running(tenant, container_id)
+        except RequestError:
+            return False
+        return True
+
+
+# What a living container cannot become: the history's is left alone then, and the request gets the one that it asks for.
+FIXED = frozenset({"container_memory_limit_fixed", "container_network_policy_fixed"})
+
+
+def traces_of(items: Sequence[Json], holders: Mapping[str, ResponseRecord]) -> Iterator[Trace]:
+    """The containers that the items speak of, the newest item's first, each once. Clients keep different parts of what they were
+    sent: the shell's items, or citations of files, or only the id of a message."""
+    seen: set[str] = set()
+    for item in reversed(items):
+        for trace in _traces_in(item, holders):
+            if trace.container_id not in seen:
+                seen.add(trace.container_id)
+                yield trace
+
+
+def _traces_in(item: Json, holders: Mapping[str, ResponseRecord]) -> Iterator[Trace]:
+    if item["type"] == "shell_call":
+        environment = item.get("environment")
+        if isinstance(environment, dict) and environment.get("type") == "container_reference":
+            yield Trace(environment["container_id"], ran_there=True)
+    for named in _files_of(item):
+        if isinstance(named, dict) and isinstance(named.get("container_id"), str):
+            yield Trace(named["container_id"], ran_there=True)
+    holder = holders.get(item.get("id") or "")
+    if holder is not None and holder.container_id is not None:
+        yield Trace(holder.container_id, ran_there=item["type"] in ("shell_call", "shell_call_output"))
+
+
+def _files_of(item: Json) -> Iterator[object]:
+    if item["type"] == "shell_call_output":
+        files = item.get("output_files")
+        yield from files if isinstance(files, list) else ()
+    content = item.get("content")
+    if item["type"] != "message" or item.get("role") != "assistant" or not isinstance(content, list):
+        return
+    for part in content:
+        notes = part.get("annotations")
+        for note in notes if isinstance(notes, list) else ():
+            if isinstance(note, dict) and note.get("type") == "container_file_citation":
+                yield note
+
+
+def _hosted(container: ContainerRecord, *, note: str | None = None) -> ShellTarget:
+    environment = {"type": "container_reference", "container_id": container.id}
+    return ShellTarget(
+        container_id=container.id, environment=environment, note=note, given=container.spec, container=container
+    )
+
+
+def _fields_of(environment: ContainerAuto | None) -> Json:
+    return {} if environment is None else environment.model_dump(exclude_none=True, exclude={"type"})
