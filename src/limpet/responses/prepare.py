@@ -127,16 +127,7 @@ class Preparer:
         given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
         transcript = await self._told(tenant, completed([*before.items, *given]))
         record = self._record(tenant, asked, target, response_id, provider=chosen.upstream.name)
-        host = ShellHost(
-            containers=self._containers,
-            executions=self._executions,
-            clock=self._clock,
-            limits=self._limits,
-            item_bytes=self._settings.max_item_output_bytes,
-            streams_output=self._settings.stream_output,
-            metrics=self._metrics,
-            keeps_commands=keeps_commands,
-        )
+        host = self._host(keeps_commands)
 
         def make_run(writer: Writer) -> Run:
             return Run(
@@ -160,6 +151,18 @@ class Preparer:
             )
 
         return Prepared(record=record, is_stored=asked.is_stored, make_run=make_run)
+
+    def _host(self, keeps_commands: Callable[[], bool]) -> ShellHost:
+        return ShellHost(
+            containers=self._containers,
+            executions=self._executions,
+            clock=self._clock,
+            limits=self._limits,
+            item_bytes=self._settings.max_item_output_bytes,
+            streams_output=self._settings.stream_output,
+            metrics=self._metrics,
+            keeps_commands=keeps_commands,
+        )
 
     async def _history(self, tenant: str, asked: Asked, *, provider: str) -> History:
         if asked.body.previous_response_id is None:
