@@ -69,7 +69,7 @@ def test_skills_and_files_are_read() -> None:
         SkillReference("skill_1", None),
         SkillReference("skill_1", "2"),
         SkillReference("skill_1", "3"),
-        InlineSkill(name="n", description="d", media_type="text/markdown", data=b"# hi"),
+        InlineSkill(name="n", description="d", media_type="text/markdown", encoded="IyBoaQ=="),
     )
 
 
@@ -121,7 +121,6 @@ def test_what_fits_is_granted() -> None:
             "skills[0].source.media_type",
             "unsupported_inline_skill_media_type",
         ),
-        ({"skills": [{**INLINE, "source": {**SOURCE, "data": "***"}}]}, "skills[0].source.data", None),
         ({"skills": [{**INLINE, "source": {**SOURCE, "data": ""}}]}, "skills[0].source.data", None),
     ],
 )  # fmt: skip

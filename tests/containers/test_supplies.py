@@ -40,12 +40,16 @@ def test_whatever_they_are_called_they_are_names_and_differ(wanted: list[str], t
         assert len(os.fsencode(name)) <= 255
 
 
-def skill(name: str, **files: str) -> Skill:
-    kept = tuple(
-        BundleFile(path=path.replace("__", "/"), data=text.encode(), is_program=text.startswith("#!"))
-        for path, text in files.items()
-    )
-    return Skill(name=name, description="d", bundle=Bundle(name=name, description="d", files=kept))
+def skill(root: Path, name: str, **files: str) -> Skill:
+    kept = []
+    for path, text in files.items():
+        target = root / path.replace("__", "/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+        target.chmod(0o755 if text.startswith("#!") else 0o644)
+        kept.append(BundleFile(path=path.replace("__", "/"), bytes=len(text), is_program=text.startswith("#!")))
+    bundle = Bundle(name=name, description="d", directory=root, files=tuple(kept))
+    return Skill(name=name, description="d", bundle=bundle)
 
 
 def shown(directory: Path) -> dict[str, tuple[str, bool]]:
@@ -57,15 +61,17 @@ def shown(directory: Path) -> dict[str, tuple[str, bool]]:
 
 
 def test_skills_lie_as_they_were_packed_and_are_replaced_whole(tmp_path: Path) -> None:
-    beside = tmp_path
+    beside, staged = tmp_path / "container", tmp_path / "staged"
+    beside.mkdir()
     tmp_path = beside / "skills"
-    write_skills(tmp_path, [skill("one", manifest="m", deep__make="#!/bin/sh"), skill("two", manifest="m")])
+    one = skill(staged / "0", "one", manifest="m", deep__make="#!/bin/sh")
+    write_skills(tmp_path, [one, skill(staged / "1", "two", manifest="m")])
     assert shown(tmp_path) == {
         "one/deep/make": ("#!/bin/sh", True),
         "one/manifest": ("m", False),
         "two/manifest": ("m", False),
     }
-    write_skills(tmp_path, [skill("one", manifest="new")])
+    write_skills(tmp_path, [skill(staged / "2", "one", manifest="new")])
     assert shown(tmp_path) == {"one/manifest": ("new", False), "two/manifest": ("m", False)}
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["one", "two"]
     assert [entry.name for entry in beside.iterdir()] == ["skills"]

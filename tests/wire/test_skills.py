@@ -1,5 +1,6 @@
 """`/v1/skills` over a real socket: the official client in strict mode, and uploads that mean ill."""
 
+import base64
 import io
 import stat
 import zipfile
@@ -167,7 +168,7 @@ HOSTILE: list[tuple[str, bytes, str]] = [
     ("two hyphens", zipped({"a--b/SKILL.md": b"---\nname: a--b\ndescription: x\n---\n"}), "cannot be a skill's name"),
     ("other folder", zipped({"other/SKILL.md": FRONT.format(name="tables").encode()}), "its folder is 'other'"),
     ("no description", zipped({"t/SKILL.md": b"---\nname: t\n---\n"}), "no description"),
-    ("python in yaml", zipped({"t/SKILL.md": b"---\nname: !!python/object/apply:os.system [id]\n---\n"}), "not YAML"),
+    ("python in yaml", zipped({"t/SKILL.md": b"---\nname: !!python/object/apply:os.system [id]\n---\n"}), "uses a tag"),
 ]
 
 
@@ -205,3 +206,35 @@ def test_a_broken_off_upload_stores_nothing(gateway: Gateway, client: openai.Ope
     headers = {"content-type": "multipart/form-data; boundary=x"}
     assert httpx2.post(f"{gateway.url}/v1/skills", content=body, headers=headers).status_code == 400
     assert client.skills.list().data == before
+
+
+ALIASES = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))]
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["name: 12:30:45", "name: yes", "name: !!timestamp x", "name: !!bool x", "name: !!int ''", f"name: 0x{'f' * 6000}",
+     "metadata: {<<: {a: b}}", "description: 2026-11-22", f"x:\n{ALIASES}"],
+)  # fmt: skip
+@pytest.mark.promise("skill-front-matter-is-plain-text")
+def test_front_matter_that_is_no_plain_text_is_400_everywhere(
+    gateway: Gateway, client: openai.OpenAI, line: str
+) -> None:
+    fields = {"name": "name: tables", "description": "description: d", line.partition(":")[0]: line}
+    packed = zipped({"tables/SKILL.md": ("---\n" + "\n".join(fields.values()) + "\n---\n").encode()})
+    status, error = refusal(gateway, packed)
+    assert (status, error["code"]) == (400, "invalid_skill"), error
+    source = {"type": "base64", "media_type": "application/zip", "data": base64.b64encode(packed).decode()}
+    skill = {"type": "inline", "name": "tables", "description": "d", "source": source}
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.containers.create(name="inline", extra_body={"skills": [skill]})
+    assert refused.value.code == "invalid_skill"
+
+
+def test_more_parts_than_a_skill_may_have_are_refused_on_the_way(gateway: Gateway, client: openai.OpenAI) -> None:
+    with pytest.raises(openai.APIStatusError) as refused:
+        client.skills.create(files=parts(bundle(**{str(number): "" for number in range(600)})))
+    assert (refused.value.status_code, refused.value.code) == (413, "skill_too_large")
+    assert not [*(gateway.home / "staging").iterdir()]

@@ -244,3 +244,67 @@ def test_a_switch_for_containers_that_is_not_built_is_refused_as_unknown(home_di
         running(home_directory, config="[features.containers]\nenabled = false\n"),
     ):
         pass
+
+
+def peak_memory(gateway: Gateway) -> int:
+    """Bytes: the most that the gateway's process had in memory so far."""
+    assert gateway.process is not None
+    status = Path(f"/proc/{gateway.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
+def staged(gateway: Gateway) -> list[Path]:
+    directory = gateway.home / "staging"
+    return [*directory.iterdir()] if directory.is_dir() else []
+
+
+def bomb(name: str, size: int) -> dict[str, Any]:
+    packed = zipped(
+        {f"{name}/SKILL.md": f"---\nname: {name}\ndescription: d\n---\n".encode(), f"{name}/x": bytes(size)}
+    )
+    return inline(name, media_type="application/zip", data=base64.b64encode(packed).decode())
+
+
+@pytest.mark.promise("skills-of-a-request-share-one-bound")
+def test_many_small_archives_are_refused_together_and_cost_neither_memory_nor_disk(home_directory: Path) -> None:
+    with running(home_directory) as gateway:
+        client = gateway.client()
+        make_container(client, skills=[bomb("warm", 1 << 20)])
+        before = peak_memory(gateway)
+        skills = [bomb(f"s{number}", 20 << 20) for number in range(12)]
+        for ask in (
+            lambda: make_container(client, skills=skills),
+            lambda: run(client, "true", tools=auto(skills=skills)),
+        ):
+            with pytest.raises(openai.APIStatusError) as refused:
+                ask()
+            assert (refused.value.status_code, refused.value.code) == (413, "skill_too_large")
+        assert peak_memory(gateway) - before < 100 << 20
+        assert len(client.containers.list().data) == 1
+        assert staged(gateway) == []
+
+
+def test_turns_of_a_chain_cannot_fill_a_container_with_skills(client: openai.OpenAI) -> None:
+    first = run(client, "true", tools=auto(skills=[bomb(f"a{number}", 24 << 20) for number in range(6)]))
+    later = {"previous_response_id": first.id}
+    with pytest.raises(openai.APIStatusError) as refused:
+        run(client, "true", tools=auto(skills=[bomb(f"b{number}", 24 << 20) for number in range(4)]), **later)
+    assert (refused.value.status_code, refused.value.code) == (413, "skill_too_large")
+    again = run(client, "ls /skills", tools=auto(skills=[bomb("a0", 1)]), **later)
+    assert printed(again).split() == [f"a{number}" for number in range(6)]
+
+
+def test_what_skills_take_up_is_the_disk_of_the_box(home_directory: Path) -> None:
+    with running(home_directory, config='[features.shell]\ntype = "bubblewrap"\ndisk_mb = 40\n') as gateway:
+        client = gateway.client()
+        fill = "for i in $(seq 30); do head -c 1048576 /dev/zero; sleep 0.1; done | cat > x"
+        assert entries(run(client, fill))[0].outcome.type == "exit"
+        (entry,) = entries(run(client, fill, tools=auto(skills=[bomb("large", 24 << 20)])))
+        assert "disk limit of 40 MiB" in entry.stderr
+
+
+@pytest.mark.parametrize("source", ["***", "IyBoaQ", "é"])
+def test_an_inline_skill_that_is_not_base64_is_refused(client: openai.OpenAI, source: str) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        make_container(client, skills=[inline(data=source)])
+    assert (refused.value.param or "").endswith("skills[0].source.data")

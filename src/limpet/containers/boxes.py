@@ -42,13 +42,15 @@ class Box:
     """One container's box as this process knows it.
 
     `gate` is held while it boots or ends; `shelf` (after `gate`, never before it) while its files are compared with the rows, and
-    while it ends; `turn` by a lease, where the runtime runs one command at a time. `known` are the files' rows once they were
+    while it ends; `turn` by a lease, where the runtime runs one command at a time; `receiving` (before `gate`) while it is given skills
+    and files. `known` are the files' rows once they were
     read, `tree` what watches the files. `spoken_at` is monotonic.
     """
 
     gate: anyio.Lock = field(default_factory=anyio.Lock)
     shelf: anyio.Lock = field(default_factory=anyio.Lock)
     turn: anyio.Lock = field(default_factory=anyio.Lock)
+    receiving: anyio.Lock = field(default_factory=anyio.Lock)
     sandbox: Sandbox | None = None
     is_ending: bool = False
     leases: int = 0

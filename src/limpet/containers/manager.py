@@ -133,6 +133,7 @@ class ContainerManager:
         return self._runtime.held
 
     async def __aenter__(self) -> Self:
+        await self._provider.clear()
         running = await self._rows.running()
         self.swept = tuple(await self._boxes.sweep(running))
         for record in running:
@@ -161,30 +162,34 @@ class ContainerManager:
         RequestInvalid where a skill or a file that it names is not there, before anything is created.
         """
         await self._quotas.allow_container(tenant)
-        found = await self._provider.find(tenant, spec)
+        async with self._provider.found(tenant, spec) as found:
+            record = await self._insert(tenant, name=name, spec=spec, source_response_id=source_response_id)
+            try:
+                return await self._provider.give(record, found)
+            except BaseException:
+                with anyio.move_on_after(CLOSING, shield=True):
+                    await self.delete(tenant, record.id)
+                raise
+
+    async def _insert(
+        self, tenant: str, *, name: str, spec: ContainerSpec, source_response_id: str | None
+    ) -> ContainerRecord:
         now = self._clock.now()
-        record = await self._rows.insert(
-            ContainerRecord(
-                id=new_id(CONTAINER),
-                tenant=tenant,
-                name=name,
-                status="running",
-                created_at=now,
-                last_active_at=now,
-                idle_ttl=spec.idle_ttl,
-                memory_limit=spec.memory_limit,
-                spec=spec.stored(),
-                user_id=await self._next_user_id(),
-                source_response_id=source_response_id,
-                directory=None if self._settings.directory is None else str(self._settings.directory),
-            )
+        record = ContainerRecord(
+            id=new_id(CONTAINER),
+            tenant=tenant,
+            name=name,
+            status="running",
+            created_at=now,
+            last_active_at=now,
+            idle_ttl=spec.idle_ttl,
+            memory_limit=spec.memory_limit,
+            spec=spec.stored(),
+            user_id=await self._next_user_id(),
+            source_response_id=source_response_id,
+            directory=None if self._settings.directory is None else str(self._settings.directory),
         )
-        try:
-            return await self._provider.give(record, found)
-        except BaseException:
-            with anyio.move_on_after(CLOSING, shield=True):
-                await self.delete(tenant, record.id)
-            raise
+        return await self._rows.insert(record)
 
     async def adapt(
         self, tenant: str, container_id: str, spec: ContainerSpec, *, fields: AbstractSet[str]
@@ -196,10 +201,10 @@ class ContainerManager:
         idle_ttl = adapted(record, spec, fields)
         known = record.spec.get("file_ids", ())
         asked = replace(spec, file_ids=tuple(id for id in spec.file_ids if id not in known))
-        found = await self._provider.find(tenant, asked)
-        if idle_ttl != record.idle_ttl:
-            await self._rows.update(container_id, idle_ttl=idle_ttl)
-        return await self._provider.give(replace(record, idle_ttl=idle_ttl), found)
+        async with self._provider.found(tenant, asked) as found:
+            if idle_ttl != record.idle_ttl:
+                await self._rows.update(container_id, idle_ttl=idle_ttl)
+            return await self._provider.give(replace(record, idle_ttl=idle_ttl), found)
 
     async def get(self, tenant: str, container_id: str) -> ContainerRecord:
         """A container, running or expired; asking for a running one keeps it alive. NotFound for all others."""

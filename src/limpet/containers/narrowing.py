@@ -3,7 +3,6 @@
 Both `POST /v1/containers` and the shell tool's `container_auto` environment are read here: their fields are the same.
 """
 
-import base64
 import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -206,22 +205,17 @@ def _skill(asked: object, param: str) -> AskedSkill:
                     param=f"{param}.source.media_type",
                     code="unsupported_inline_skill_media_type",
                 )
-            data = _decoded(source.get("data"), f"{param}.source.data")
-            return InlineSkill(name=name, description=description, media_type=media_type, data=data)
+            encoded = source.get("data")
+            if not isinstance(encoded, str) or not 0 < len(encoded) <= MOST_INLINE:
+                raise RequestInvalid(
+                    f"`data` is base64 of at most {MOST_INLINE} characters.", param=f"{param}.source.data"
+                )
+            return InlineSkill(name=name, description=description, media_type=media_type, encoded=encoded)
     raise RequestInvalid(
         'A skill is {"type": "skill_reference", "skill_id": "skill_…"} or {"type": "inline", "name", "description", "source": '
         '{"type": "base64", "media_type", "data"}}.',
         param=param,
     )
-
-
-def _decoded(data: object, param: str) -> bytes:
-    if not isinstance(data, str) or not 0 < len(data) <= MOST_INLINE:
-        raise RequestInvalid(f"`data` is base64 of at most {MOST_INLINE} characters.", param=param)
-    try:
-        return base64.b64decode(data, validate=True)
-    except ValueError as error:
-        raise RequestInvalid("`data` is not base64.", param=param) from error
 
 
 def _join(place: str, field: str) -> str:

@@ -1,11 +1,15 @@
 """Gives containers what requests name for them: skills at /skills, uploaded files in /mnt/data; their rows remember it."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from limpet.containers.boxes import Boxes
 from limpet.containers.container import ContainerSpec
 from limpet.containers.files import Shelf
-from limpet.containers.supplies import Supplied, Supplies
+from limpet.containers.supplies import Supplied, Supplies, check_room
+from limpet.containers.tellings import has_expired
+from limpet.containers.unpack_budget import UnpackLimits
 from limpet.store.containers import ContainerRecord, Containers
 
 
@@ -17,28 +21,54 @@ class Provider:
         self._boxes = boxes
         self._shelf = shelf
         self._supplies = supplies
+        self._limits = UnpackLimits()
 
-    async def find(self, tenant: str, spec: ContainerSpec) -> Supplied:
-        """What a request names. RequestInvalid for what is not there."""
+    async def clear(self) -> None:
+        """Remove what an earlier process had unpacked when it died."""
+        if self._supplies is not None:
+            await self._supplies.clear()
+
+    @asynccontextmanager
+    async def found(self, tenant: str, spec: ContainerSpec) -> AsyncIterator[Supplied]:
+        """What a request names, for the block to give. Raises RequestInvalid for what is not there, RequestTooLarge."""
         if not spec.skills and not spec.file_ids:
-            return Supplied()
+            yield Supplied()
+            return
         assert self._supplies is not None, "opened without skills and uploads"
-        return await self._supplies.find(tenant, skills=spec.skills, file_ids=spec.file_ids, place=spec.place)
+        async with self._supplies.found(
+            tenant, skills=spec.skills, file_ids=spec.file_ids, place=spec.place
+        ) as supplied:
+            yield supplied
 
     async def give(self, record: ContainerRecord, found: Supplied) -> ContainerRecord:
-        """Bring in what was found, also while the box lives, and let the row say so."""
+        """Bring in what was found, also while the box lives, and let the row say so. RequestTooLarge where its skills would be too
+        many; RequestInvalid `container_expired` where it ended meanwhile."""
         if not found.skills and not found.files:
             return record
-        if found.skills:
+        async with self._boxes.of(record.id).receiving:
+            if found.skills:
+                record = await self._give_skills(record, found)
+            brought = await self._shelf.bring(record, found.files)
+            # Read again: what the row says of its skills and files only changes here, under this lock.
+            now = await self._rows.get_any(record.id) or record
+            spec = {
+                **now.spec,
+                "file_ids": [*now.spec.get("file_ids", ()), *(file.id for file in found.files if file.id)],
+                "files": [*now.spec.get("files", ()), *(row.path for row in brought)],
+            }
+            await self._rows.update(record.id, spec=spec)
+        return replace(record, spec=spec)
+
+    async def _give_skills(self, record: ContainerRecord, found: Supplied) -> ContainerRecord:
+        box = self._boxes.of(record.id)
+        async with box.gate:
+            now = await self._rows.get_any(record.id)
+            if now is None or now.status != "running":
+                raise has_expired(record.id)
+            before = now.spec.get("skills", ())
+            check_room(before, found.skills, self._limits)
             await self._boxes.give_skills(record, found.skills)
-        brought = await self._shelf.bring(record, found.files)
-        named = {skill["name"]: skill for skill in record.spec.get("skills", ())}
-        named |= {skill.name: skill.stored() for skill in found.skills}
-        spec = {
-            **record.spec,
-            "skills": list(named.values()),
-            "file_ids": [*record.spec.get("file_ids", ()), *(file.id for file in found.files if file.id)],
-            "files": [*record.spec.get("files", ()), *(row.path for row in brought)],
-        }
-        await self._rows.update(record.id, spec=spec)
+            named = {skill["name"]: skill for skill in before} | {skill.name: skill.stored() for skill in found.skills}
+            spec = {**now.spec, "skills": list(named.values())}
+            await self._rows.update(record.id, spec=spec)
         return replace(record, spec=spec)

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
 from limpet.containers.manager import ContainerManager
 from limpet.containers.quotas import Quotas, QuotaSettings
+from limpet.containers.staging import Staging
 from limpet.containers.supplies import Supplies
 from limpet.core import ids
 from limpet.core.clock import Clock, SystemClock, seconds
@@ -102,11 +103,13 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
         uploads = await stack.enter_async_context(Uploads(database, vault, clock=clock))
         bundles = Skills(database, vault, clock=clock)
         quotas = Quotas(database, settings.quotas)
+        staging = Staging(settings.home / "staging")
+        supplies = Supplies(bundles, uploads, staging=staging)
         await stack.enter_async_context(runtime)
         for provider in providers:
             await stack.enter_async_context(provider.upstream)
         manager = await stack.enter_async_context(
-            _manager(settings, runtime, database, vault, clock, Supplies(bundles, uploads), quotas, metrics)
+            _manager(settings, runtime, database, vault, clock, supplies, quotas, metrics)
         )
         journal = await stack.enter_async_context(Journal(database))
         inputs = InputFiles(uploads, settings=settings.inputs, spool=settings.home)
@@ -117,8 +120,8 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
             *responses.routes(service, keep_alive=settings.keep_alive),
             *containers.container_routes(manager, clock),
             *containers.file_routes(manager, uploads),
-            *skills.skill_routes(bundles, quotas),
-            *skills.version_routes(bundles, quotas),
+            *skills.skill_routes(bundles, quotas, staging),
+            *skills.version_routes(bundles, quotas, staging),
             *files.file_routes(uploads, quotas, max_bytes=storage.max_file_bytes),
             *health.routes(
                 health=health.Health(runtime, clock),

@@ -1,17 +1,21 @@
-"""`/v1/skills`: OpenAI's skills with their versions (contract 1.6)."""
+"""`/v1/skills`: OpenAI's skills with their versions (its API reference, "Skills")."""
 
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
-from anyio import to_thread
+import anyio
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from limpet.containers.bundle import MOST_UNPACKED, Bundle, from_parts, from_zip
+from limpet.containers.bundle import MOST_FILES, MOST_UNPACKED, MOST_ZIP, Part, from_parts, from_zip
 from limpet.containers.quotas import Quotas
+from limpet.containers.staging import Staging
+from limpet.containers.unpack_budget import UnpackBudget
 from limpet.core.clock import seconds
-from limpet.core.errors import RequestInvalid
+from limpet.core.errors import RequestInvalid, RequestTooLarge
 from limpet.server.bodies import json_body, one_of, whole_number
 from limpet.server.callers import tenant_of
 from limpet.server.forms import FormField, FormFile, form_parts
@@ -22,12 +26,12 @@ from limpet.store.skills import Listed, NewVersion, Skills, VersionRecord
 Json = dict[str, Any]
 
 
-def skill_routes(skills: Skills, quotas: Quotas) -> list[Route]:
+def skill_routes(skills: Skills, quotas: Quotas, staging: Staging) -> list[Route]:
     """Skills: create, list, read, choose the default version, download and delete."""
 
     async def create(request: Request) -> Response:
-        new, _ = await _uploaded(request, quotas)
-        return JSONResponse(skill_object(await skills.create(tenant_of(request), new)))
+        async with _uploaded(request, quotas, staging) as (new, _):
+            return JSONResponse(skill_object(await skills.create(tenant_of(request), new)))
 
     async def index(request: Request) -> Response:
         page = await skills.list(tenant_of(request), **_page(request))
@@ -60,14 +64,14 @@ def skill_routes(skills: Skills, quotas: Quotas) -> list[Route]:
     ]
 
 
-def version_routes(skills: Skills, quotas: Quotas) -> list[Route]:
+def version_routes(skills: Skills, quotas: Quotas, staging: Staging) -> list[Route]:
     """Versions of a skill: add, list, read, download and delete."""
 
     async def create(request: Request) -> Response:
         await skills.get(tenant_of(request), _id(request))
-        new, fields = await _uploaded(request, quotas)
-        becomes_default = fields.get("default", "false").lower() == "true"
-        record = await skills.add(tenant_of(request), _id(request), new, becomes_default=becomes_default)
+        async with _uploaded(request, quotas, staging) as (new, fields):
+            becomes_default = fields.get("default", "false").lower() == "true"
+            record = await skills.add(tenant_of(request), _id(request), new, becomes_default=becomes_default)
         return JSONResponse(version_object(record))
 
     async def index(request: Request) -> Response:
@@ -120,9 +124,21 @@ def version_object(record: VersionRecord) -> Json:
     }
 
 
-async def _uploaded(request: Request, quotas: Quotas) -> tuple[NewVersion, dict[str, str]]:
-    """The skill of a form, checked, and its fields: one zip as `files`, or parts `files[]` whose names are paths."""
-    parts: list[tuple[str, str, bytes]] = []
+@asynccontextmanager
+async def _uploaded(
+    request: Request, quotas: Quotas, staging: Staging
+) -> AsyncIterator[tuple[NewVersion, dict[str, str]]]:
+    """The skill of a form, checked, and its fields: one zip as `files`, or parts `files[]` whose names are paths. On disk, until the
+    block ends."""
+    async with staging.directory() as directory:
+        parts, fields = await _received(request, quotas, directory)
+        new = await staging.run(lambda: _checked(parts, directory))
+        yield new, fields
+
+
+async def _received(request: Request, quotas: Quotas, directory: Path) -> tuple[list[tuple[str, Part]], dict[str, str]]:
+    """The parts with the names of their fields, and the other fields."""
+    parts: list[tuple[str, Part]] = []
     fields: dict[str, str] = {}
     async with aclosing(form_parts(request, limit=MOST_UNPACKED)) as form:
         async for part in form:
@@ -130,32 +146,72 @@ async def _uploaded(request: Request, quotas: Quotas) -> tuple[NewVersion, dict[
                 case FormField():
                     fields[part.name] = part.value
                 case FormFile(name="files" | "files[]"):
-                    data = b"".join([piece async for piece in quotas.bounded(tenant_of(request), part.pieces)])
-                    parts.append((part.name, part.filename, data))
+                    if len(parts) == MOST_FILES:
+                        raise RequestTooLarge(
+                            f"The upload has more than {MOST_FILES} files.", param="files", code="skill_too_large"
+                        )
+                    file = directory / f"part-{len(parts)}"
+                    await _write(file, quotas.bounded(tenant_of(request), part.pieces))
+                    parts.append((part.name, Part(path=part.filename, file=file)))
                 case FormFile():
                     raise RequestInvalid(f"A part named {part.name[:40]!r} is not known; use `files`.", param="files")
     if not parts:
         raise RequestInvalid("Send the skill as a zip in `files`, or its files as `files[]`.", param="files")
-    bundle = await to_thread.run_sync(_read, parts)
-    zipped = await to_thread.run_sync(bundle.zipped)
-    return NewVersion(name=bundle.name, description=bundle.description, zipped=zipped), fields
+    return parts, fields
 
 
-def _read(parts: list[tuple[str, str, bytes]]) -> Bundle:
-    if len(parts) == 1 and parts[0][2][:2] == b"PK":
-        return from_zip(parts[0][2])
-    if [name for name, _, _ in parts] == ["files"]:
-        return from_zip(parts[0][2])
-    return from_parts((path, data) for _, path, data in parts)
+async def _write(path: Path, pieces: AsyncIterator[bytes]) -> None:
+    """Raises RequestTooLarge for more than a zip may have; other files are held to less once all are known."""
+    size = 0
+    async with await anyio.open_file(path, "xb") as file:
+        async for piece in pieces:
+            size += len(piece)
+            if size > MOST_ZIP:
+                raise RequestTooLarge(
+                    f"A file of a skill has more than {MOST_ZIP} bytes.", param="files", code="skill_too_large"
+                )
+            await file.write(piece)
+
+
+def _checked(parts: Sequence[tuple[str, Part]], directory: Path) -> NewVersion:
+    """Blocking. Leaves the skill's zip in the directory."""
+    budget = UnpackBudget()
+    unpacked = directory / "unpacked"
+    unpacked.mkdir(mode=0o700)
+    if _is_zip(parts):
+        with parts[0][1].file.open("rb") as file:
+            bundle = from_zip(file, unpacked, budget=budget)
+    else:
+        bundle = from_parts([part for _, part in parts], unpacked, budget=budget)
+    zipped = directory / "packed"
+    with zipped.open("xb") as file:
+        bundle.pack(file)
+    return NewVersion(name=bundle.name, description=bundle.description, zipped=zipped)
+
+
+def _is_zip(parts: Sequence[tuple[str, Part]]) -> bool:
+    if [name for name, _ in parts] == ["files"]:
+        return True
+    if len(parts) != 1:
+        return False
+    with parts[0][1].file.open("rb") as file:
+        return file.read(2) == b"PK"
 
 
 async def _content(skills: Skills, record: VersionRecord) -> Response:
     headers = {
         "content-disposition": f'attachment; filename="{record.name}.zip"',
+        "content-length": str(record.bytes),
         "x-content-type-options": "nosniff",
         "etag": f'"{record.sha256}"',
     }
-    return Response(await skills.zipped(record), media_type="application/zip", headers=headers)
+    return StreamingResponse(_closing(skills.read(record)), media_type="application/zip", headers=headers)
+
+
+async def _closing(pieces: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield piece
 
 
 def _page(request: Request) -> Any:

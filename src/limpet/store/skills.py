@@ -1,9 +1,11 @@
 """Skills and their versions as rows; the bytes of each version are in the vault."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
+import anyio
 from sqlalchemy import ColumnElement, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -16,6 +18,7 @@ from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.tables import skill_versions, skills
 from limpet.store.vault import Vault
 
+BLOCK = 1 << 20
 _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 
 
@@ -53,11 +56,11 @@ class VersionRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewVersion:
-    """What a checked bundle says of itself, and its zip."""
+    """What a checked bundle says of itself, and the file that holds its zip."""
 
     name: str
     description: str
-    zipped: bytes
+    zipped: Path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,9 +150,9 @@ class Skills:
                 cursor_in=mine,
             )
 
-    async def zipped(self, record: VersionRecord) -> bytes:
-        """A version's bundle, as it was stored. BlobMissing."""
-        return b"".join([piece async for piece in self._vault.read(record.blob)])
+    def read(self, record: VersionRecord, *, start: int = 0, length: int | None = None) -> AsyncGenerator[bytes, None]:
+        """A version's zip as it was stored, from `start` on, at most `length` bytes; see `Vault.read`."""
+        return self._vault.read(record.blob, start=start, length=length)
 
     async def set_default(self, tenant: str, asked: str, version: str) -> Listed:
         """From now on a reference without a version means this one. NotFound."""
@@ -191,7 +194,7 @@ class Skills:
 
     async def _add(self, skill: SkillRecord, new: NewVersion, *, is_new: bool, becomes_default: bool) -> VersionRecord:
         async with (
-            self._vault.put(_once(new.zipped), tenant=skill.tenant, area="files") as blob,
+            self._vault.put(_blocks(new.zipped), tenant=skill.tenant, area="files") as blob,
             self._db.writing() as connection,
         ):
             await keep(connection, blob.id)
@@ -268,5 +271,7 @@ def _numbered(version: str, latest: int) -> int:
     )
 
 
-async def _once(data: bytes) -> AsyncIterator[bytes]:
-    yield data
+async def _blocks(path: Path) -> AsyncIterator[bytes]:
+    async with await anyio.open_file(path, "rb") as file:
+        while block := await file.read(BLOCK):
+            yield block

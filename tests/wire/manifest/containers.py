@@ -181,6 +181,26 @@ CONTAINERS = (
         ),
     ),
     Promise(
+        id="skill-front-matter-is-plain-text",
+        owed_by="C",
+        lines=(166,),
+        decided="skills",
+        says=(
+            "Front matter with anchors, aliases, merge keys or tags, or with a name or description that YAML takes for "
+            "something else than text, gets 400 in words; it is never evaluated."
+        ),
+    ),
+    Promise(
+        id="skills-of-a-request-share-one-bound",
+        owed_by="C",
+        lines=(166,),
+        decided="skills",
+        says=(
+            "All skills of one request, and all of one container, share one bound of unpacked bytes, files and time: beyond "
+            "it 413 `skill_too_large`, and nothing is created."
+        ),
+    ),
+    Promise(
         id="skill-version-may-be-pinned",
         owed_by="C",
         lines=span(167, 169),

@@ -322,7 +322,10 @@ class BubblewrapRuntime:
         place, agent, groups = Place.of(self._settings.home, ref.name), Agent.read(ref.facts), self._groups
         watched = Watched(
             agent=agent,
-            directories=(*map(Path, ref.facts["files"].values()), *place.private),
+            directories=(
+                *map(Path, [*ref.facts["files"].values(), *ref.facts.get("counted", ())]),
+                *place.private,
+            ),
             limit=ref.facts.get("disk") or self._settings.disk_mb << 20,
             floor=self._settings.disk_floor_mb << 20,
             every=self._settings.disk_every,

@@ -119,6 +119,10 @@ class Agent:
             return None
 
 
+def _is_own(spec: SandboxSpec, shown: Path) -> bool:
+    return spec.directory is not None and shown.is_relative_to(spec.directory)
+
+
 def reference(
     spec: SandboxSpec, agent: Agent, place: Place, files: Mapping[str, Path], *, owner: int | None, disk: int | None
 ) -> SandboxRef:
@@ -129,5 +133,7 @@ def reference(
         "files": {path: str(directory) for path, directory in files.items()},
         "owner": owner,
         "disk": disk,
+        # What lies in the box's own directory on the host is its disk, also where the box cannot write.
+        "counted": [str(shown) for shown in spec.read_only.values() if _is_own(spec, shown)],
     }
     return SandboxRef(runtime=NAME, name=spec.name, boot_id=agent.boot_id, walls=spec.walls.digest, facts=facts)
