@@ -95,12 +95,6 @@ class FaultySandbox:
     async def touch(self) -> None:
         await self.real.touch()
 
-    async def snapshot(self) -> bytes:
-        return await self.real.snapshot()
-
-    async def restore(self, snapshot: bytes) -> None:
-        await self.real.restore(snapshot)
-
     async def release(self) -> None:
         await self.real.release()
 

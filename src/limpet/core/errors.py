@@ -16,7 +16,7 @@ LimpetError
 ├── UpstreamError                  UpstreamRefused  UpstreamBroken
 ├── FetchError                     FetchRefused  FetchFailed
 └── RequestError                   what a client of the gateway did wrong; carries its place in OpenAI's error shape
-    └── RequestInvalid  NotFound  RequestTooLarge  Conflict  Forbidden  QuotaExceeded
+    └── RequestInvalid  NotFound  RequestTooLarge  Forbidden  QuotaExceeded
 """
 
 from collections.abc import Sequence
@@ -365,10 +365,6 @@ class NotFound(RequestError):
 
 class RequestTooLarge(RequestError):
     status = 413
-
-
-class Conflict(RequestError):
-    status = 409
 
 
 class Forbidden(RequestError):

@@ -56,7 +56,6 @@ class Event:
 
 
 ResponseStatus = Literal["queued", "in_progress", "completed", "failed", "incomplete", "cancelled"]
-ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 RESPONSE_MOVES: dict[str, frozenset[str]] = {
     "queued": frozenset({"in_progress", "cancelled", "failed"}),
@@ -65,11 +64,6 @@ RESPONSE_MOVES: dict[str, frozenset[str]] = {
     "failed": frozenset(),
     "incomplete": frozenset(),
     "cancelled": frozenset(),
-}
-ITEM_MOVES: dict[str, frozenset[str]] = {
-    "in_progress": frozenset({"completed", "incomplete"}),
-    "completed": frozenset(),
-    "incomplete": frozenset(),
 }
 
 

@@ -31,7 +31,6 @@ class Offer(Enum):
     NETWORK_POLICY = "network_policy"  # names and addresses can be allowed one by one
     SECRETS = "secrets"  # placeholders are replaced outside the sandbox
     DIRECTORY = "directory"  # its files lie in a directory of this host that is named, and may be there before it
-    SNAPSHOT = "snapshot"  # the files can be saved and restored as a whole
     # Rules of a policy that it builds into the sandbox, so that the kernel holds them (`Policy.enforce` "wall"):
     WALL_ALLOWED_COMMANDS = "wall_allowed_commands"  # nothing but the programs that are named can be run
     WALL_BLOCKED_COMMANDS = "wall_blocked_commands"  # the programs that are named are not there
@@ -292,14 +291,6 @@ class Sandbox(Protocol):
 
     async def touch(self) -> None:
         """Say that it is still wanted: restarts its time to live. Raises SandboxGone, so it is also the question "are you there?"."""
-        ...
-
-    async def snapshot(self) -> bytes:
-        """All its files as one value for `restore`. Needs Offer.SNAPSHOT."""
-        ...
-
-    async def restore(self, snapshot: bytes) -> None:
-        """Replace its files by those of a snapshot. Needs Offer.SNAPSHOT."""
         ...
 
     async def release(self) -> None:

@@ -18,10 +18,6 @@ class Secret:
         """The value itself. Give it to no log, event, error or file."""
         return self._value
 
-    def scrub(self, text: str) -> str:
-        """`text` without the value: each occurrence becomes ``[REDACTED]``. An empty secret changes nothing."""
-        return text.replace(self._value, HIDDEN) if self._value else text
-
     def __repr__(self) -> str:
         return "Secret(…)"
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from limpet.guard import finding, repositories
-from limpet.guard.findings import Call, Findings
+from limpet.guard.findings import Call
 from limpet.guard.options import Syntax, parse
 from limpet.guard.words import Field
 from limpet.guard.wrappers import SHELLS
@@ -193,8 +193,3 @@ def _said(call: Call) -> Iterator[str]:
     for fed in call.feed.calls:
         yield " ".join(word.text for word in fed.fields[1:])
         yield from fed.feed.texts
-
-
-def bomb(findings: Findings) -> str | None:
-    """The first function that starts itself again and again."""
-    return findings.bombs[0] if findings.bombs else None

@@ -14,12 +14,6 @@ from limpet.guard.verdict import Allowed, Denied
 
 RULE = "environment"
 
-# What a command on the host may have of the environment of the process that starts it. None is a secret.
-ALLOWED_FROM_HOST = frozenset(
-    "PATH HOME USER LOGNAME SHELL TERM TMPDIR TZ LANG LANGUAGE SSL_CERT_FILE SSL_CERT_DIR LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES"
-    " LC_MONETARY LC_NUMERIC LC_TIME LC_ADDRESS LC_IDENTIFICATION LC_MEASUREMENT LC_NAME LC_PAPER LC_TELEPHONE".split()
-)
-
 # A call may not set these: with them a harmless command runs, loads or trusts something else.
 DANGEROUS_PREFIXES = (
     *("LD_", "DYLD_", "BASH_FUNC_", "GIT_", "SSL_CERT_"),

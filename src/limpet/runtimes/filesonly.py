@@ -12,7 +12,7 @@ from typing import Self
 from anyio import to_thread
 
 from limpet.core.command import Command
-from limpet.core.errors import BadCommand, OfferMissing, SandboxClosed, SandboxGone
+from limpet.core.errors import BadCommand, SandboxClosed, SandboxGone
 from limpet.core.ports import Files, Held, Offer, Probe, Process, SandboxRef, SandboxSpec
 from limpet.runtimes.beneath import remove_tree
 from limpet.runtimes.hostfiles import HostFiles
@@ -54,12 +54,6 @@ class FilesSandbox:
     async def touch(self) -> None:
         if self._files is None:
             raise SandboxClosed
-
-    async def snapshot(self) -> bytes:
-        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
-
-    async def restore(self, snapshot: bytes) -> None:
-        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
 
     async def release(self) -> None:
         await self.destroy()  # nobody finds it again

@@ -159,12 +159,6 @@ class MemorySandbox:
     async def touch(self) -> None:
         self._require_open()
 
-    async def snapshot(self) -> bytes:
-        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
-
-    async def restore(self, snapshot: bytes) -> None:
-        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
-
     async def release(self) -> None:
         await self.destroy()  # it lives in this process only
 

@@ -161,12 +161,3 @@ async def a_released_sandbox_is_found_again_with_its_commands(lab: Lab) -> None:
     assert found is not None
     await again.files.write("go", b"")
     same((await found.wait(), of(await read(found), "stdout")), (Exited(0), b"one\ntwo\n"), "the command's end")
-
-
-@case(Offer.SNAPSHOT)
-async def a_snapshot_brings_the_files_back(lab: Lab) -> None:
-    await lab.run("mkdir tree; printf first > tree/file; printf home > ~/file")
-    snapshot = await lab.box.snapshot()
-    await lab.run("printf second > tree/file; echo > more")
-    await lab.box.restore(snapshot)
-    same((await lab.run("cat tree/file ~/file; ls")).stdout, b"firsthometree\n", "the files")

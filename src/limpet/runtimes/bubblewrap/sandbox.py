@@ -8,7 +8,6 @@ import anyio
 from limpet.core.command import START, Chunk, Command, Outcome, Position, Script
 from limpet.core.errors import (
     BadCommand,
-    OfferMissing,
     SandboxClosed,
     SandboxFull,
     SandboxGone,
@@ -205,12 +204,6 @@ class BubblewrapSandbox:
     async def touch(self) -> None:
         self._require_open()
         await self._client.request(wire.TOUCH, {})
-
-    async def snapshot(self) -> bytes:
-        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in self._offers])
-
-    async def restore(self, snapshot: bytes) -> None:
-        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in self._offers])
 
     async def release(self) -> None:
         if not self._closed:

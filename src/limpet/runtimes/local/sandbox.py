@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from limpet.core.command import Argv, Command, Script, Stream, Terminal
-from limpet.core.errors import OfferMissing, SandboxClosed, SandboxGone
+from limpet.core.errors import SandboxClosed, SandboxGone
 from limpet.core.ports import Files, Offer, Process, SandboxRef
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.local.link import Link, Request
@@ -132,12 +132,6 @@ class LocalSandbox:
 
     async def touch(self) -> None:
         self._require_alive()
-
-    async def snapshot(self) -> bytes:
-        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
-
-    async def restore(self, snapshot: bytes) -> None:
-        raise OfferMissing(NAME, Offer.SNAPSHOT.value, [offer.value for offer in OFFERS])
 
     async def release(self) -> None:
         await self.destroy()  # a local sandbox never outlives its owner
