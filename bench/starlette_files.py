@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from limpet.server.gateway import bound
+from limpet.ingress.server import listening_socket
 
 
 def main() -> None:
     directory = Path(sys.argv[1])
-    listener = bound("127.0.0.1", 0)
+    listener = listening_socket("127.0.0.1", 0)
     print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     config = uvicorn.Config(
         application(directory), loop="asyncio", http="httptools", lifespan="off", log_config=None, access_log=False

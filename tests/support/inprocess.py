@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import uvicorn
+import structlog
 from anyio.from_thread import start_blocking_portal
 
 from limpet.core.ports import Runtime
-from limpet.server.gateway import GatewaySettings, bound, opened
+from limpet.ingress.server import HttpServer, listening_socket
+from limpet.server.errors import error_body
+from limpet.server.gateway import GatewaySettings, opened
 from limpet.store.home import prepare_home
 from limpet.upstreams.routing import Route
 from limpet.upstreams.script import ScriptUpstream
 from tests.support.gateway import Gateway
+
+log = structlog.get_logger()
 
 
 @contextmanager
@@ -34,18 +38,9 @@ def serving(
 @asynccontextmanager
 async def _served(settings: GatewaySettings, runtime: Runtime, routes: Sequence[Route]) -> AsyncIterator[str]:
     prepare_home(settings.home)
-    with bound("127.0.0.1", 0) as listener:
+    with listening_socket("127.0.0.1", 0) as listener:
         async with opened(settings, runtime=runtime, providers=routes) as gateway:
-            config = uvicorn.Config(
-                gateway.app,
-                loop="asyncio",
-                http="httptools",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                timeout_graceful_shutdown=1,
-            )
-            server = uvicorn.Server(config)
+            server = HttpServer(gateway.app, render=error_body, write=log.warning, limits=settings.connections, grace=1)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(lambda: server.serve(sockets=[listener]))
                 try:

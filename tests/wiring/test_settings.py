@@ -1,13 +1,14 @@
-from dataclasses import fields
+from dataclasses import asdict, fields
 from ipaddress import ip_network
 from pathlib import Path
 
 from limpet.config import Config, load_config
-from limpet.config.sections import Features
+from limpet.config.sections import Connections, Features
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
 from limpet.containers.quotas import QuotaSettings
 from limpet.containers.seats import SeatLimits
 from limpet.egress.fetch import FetchSettings
+from limpet.ingress.limits import ConnectionLimits
 from limpet.responses.prepare import LoopSettings
 from limpet.responses.sources import InputSettings
 from limpet.server.gateway import GatewaySettings
@@ -16,6 +17,9 @@ from limpet.wiring.gateway import runtime_of, settings_of
 EVERYTHING = """
 [server]
 port = 7
+[server.connections]
+max_headers = 30
+max_connections = 31
 [database]
 url = "sqlite:///x.db"
 [features.shell]
@@ -91,6 +95,7 @@ def test_every_setting_reaches_its_part(tmp_path: Path) -> None:
         ),
     )
     assert given.auth == "keys"
+    assert given.connections == ConnectionLimits(max_headers=30, max_connections=31)
     assert given.limits == ShellLimits(
         command_timeout_secs=16,
         max_output_chars=100,
@@ -118,6 +123,10 @@ def test_without_settings_the_parts_have_their_own_defaults(tmp_path: Path) -> N
     assert (given.containers, given.limits, given.loop) == (ContainerSettings(), ShellLimits(), LoopSettings())
     # A box has one core and 512 MiB unless somebody says otherwise.
     assert given.box == BoxSettings(cpus=1.0, memory_mb=512)
+
+
+def test_the_sections_name_every_limit_of_a_connection_with_its_default() -> None:
+    assert ConnectionLimits(**asdict(Connections())) == ConnectionLimits()
 
 
 def test_the_sections_name_every_key_of_the_containers_settings() -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import socket
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -16,12 +15,14 @@ import anyio
 from limpet import wiring
 from limpet.cli.loading import end_loading
 from limpet.cli.run import refuse_unmeant
-from limpet.core.errors import AddressUnusable, ConfigInvalid
+from limpet.core.errors import ConfigInvalid
 from limpet.core.loopback import is_loopback
+from limpet.core.open_files import raise_open_file_limit
 from limpet.core.ports import Runtime
 from limpet.core.secret import Secret
 from limpet.guard.policy import Policy
 from limpet.guard.redact import Redaction
+from limpet.ingress.server import listening_socket
 from limpet.mcp import http, stdio
 from limpet.mcp.door import SHORTEST, Door
 from limpet.mcp.session import Offering
@@ -82,7 +83,8 @@ async def _over_http(options: Options, rules: ShellConfig, host: str, port: int)
         raise ConfigInvalid(
             WHERE, "--http", f"{host} is not this machine's loopback; set {TOKEN} to a secret that clients send."
         )
-    with _bound(host, port) as listener:
+    raise_open_file_limit()
+    with listening_socket(host, port) as listener:
         address = f"[{host}]" if ":" in host else host
         url = f"http://{address}:{listener.getsockname()[1]}{http.PATH}"
 
@@ -176,19 +178,3 @@ def _address(given: str) -> tuple[str, int]:
             WHERE, "--http", f"{given!r} is not HOST:PORT, such as 127.0.0.1:8421; port 0 takes a free one."
         )
     return host.strip("[]"), int(port)
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen()
-        except BaseException:
-            listener.close()
-            raise
-    except OSError as problem:
-        raise AddressUnusable(host, port, str(problem.strerror or problem)) from problem
-    return listener

@@ -20,12 +20,30 @@ Megabytes = Annotated[int, Between(16)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """See `ingress.limits.ConnectionLimits`, whose names these are."""
+
+    max_header_bytes: Annotated[int, Between(1024, 16 * MIB)] = 64 * 1024
+    max_headers: Annotated[int, Between(16, 100_000)] = 256
+    header_timeout_secs: Annotated[float, Between(0.1, 3600)] = 10.0
+    idle_timeout_secs: Annotated[float, Between(0.1, 86_400)] = 75.0
+    body_timeout_secs: Annotated[float, Between(0.1, 3600)] = 20.0
+    write_timeout_secs: Annotated[float, Between(0.1, 3600)] = 30.0
+    min_bytes_per_sec: Annotated[int, Between(0)] = 512
+    max_connections: Positive = 4000
+    max_connections_per_address: Positive = 1000
+    max_body_memory_mb: Annotated[int, Between(64)] = 512
+    max_unread_memory_mb: Positive = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     host: str = "127.0.0.1"
     port: Port = 8420
     secret_key: Secret | None = None
     secret_key_previous: Secret | None = None
     advertise: str | None = None
+    connections: Connections = field(default_factory=Connections)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -363,6 +363,13 @@ class NotFound(RequestError):
     status = 404
 
 
+class Overloaded(RequestError):
+    """The gateway has no room for this request now."""
+
+    status = 503
+    type = "server_error"
+
+
 class RequestTooLarge(RequestError):
     status = 413
 

@@ -4,7 +4,7 @@ import json
 import logging
 import socket
 from collections.abc import Callable
-from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -12,7 +12,6 @@ from typing import Self
 from uuid import uuid4
 
 import anyio
-import uvicorn
 from anyio.abc import TaskGroup, TaskStatus
 from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
@@ -24,6 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from limpet.core.errors import LimpetError
 from limpet.core.signals import signalled
+from limpet.ingress.refusals import Refusal
+from limpet.ingress.server import HttpServer
 from limpet.mcp.door import Door
 from limpet.mcp.session import Offering, session
 
@@ -53,32 +54,12 @@ async def serve(
 ) -> None:
     """Serve until a signal comes. `ready` is called when requests are answered."""
     sessions = Sessions(offering, bounds)
-    config = uvicorn.Config(
-        door(sessions), loop="asyncio", http="httptools", ws="none", lifespan="off", log_config=None, access_log=False,
-        server_header=False, timeout_graceful_shutdown=GRACE,
-    )  # fmt: skip
-    server = _Server(config, ready)
+    server = HttpServer(door(sessions), render=_refusal_body, write=_warn, ready=ready, grace=GRACE)
     async with signalled() as stopping, anyio.create_task_group() as tasks:
         async with sessions:
             tasks.start_soon(partial(server.serve, sockets=[listener]))
             await stopping.wait()
         server.should_exit = True  # its open streams have ended with their sessions
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers, which would end the process before the boxes are."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # theirs is a generator's
-        return nullcontext()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._ready()
 
 
 class Sessions:
@@ -217,3 +198,12 @@ def _unsupported(spoken: str) -> Response:
 def _refusal(status: int, code: int, message: str, *, data: object = None) -> Response:
     error = {"code": code, "message": message} | ({} if data is None else {"data": data})
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=status)
+
+
+def _refusal_body(refusal: Refusal) -> bytes:
+    """The same for a request that never became one (`limpet.ingress`)."""
+    return bytes(_refusal(refusal.status, INVALID_REQUEST, refusal.message).body)
+
+
+def _warn(event: str, **facts: object) -> None:
+    log.warning("%s %s", event, " ".join(f"{name}={value!r}" for name, value in facts.items()))

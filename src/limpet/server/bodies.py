@@ -3,10 +3,13 @@
 import re
 from typing import Any
 
+import anyio
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from limpet.core.errors import RequestInvalid, RequestTooLarge
+from limpet.core.errors import Overloaded, RequestInvalid, RequestTooLarge
+from limpet.ingress.memory import MemoryBudget
+from limpet.server.callers import tenant_of
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
 # Objects and arrays in one body: 64 MiB of empty ones would become gigabytes, and seconds in which nobody else is served.
@@ -23,7 +26,7 @@ def is_json(request: Request) -> bool:
 
 async def json_body(request: Request, *, limit: int = MAX_JSON_BYTES) -> Any:
     """The body as JSON values. Raises RequestTooLarge past `limit` bytes or MAX_JSON_CONTAINERS, RequestInvalid for what is
-    not JSON, or comes as a form: that type a web page may send without asking first."""
+    not JSON, or comes as a form: that type a web page may send without asking first; Overloaded where too many bodies arrive."""
     if request.headers.get("content-type", "").lower().lstrip().startswith("multipart/"):
         raise RequestInvalid(
             "The body must be JSON: send Content-Type: application/json.", code="unsupported_content_type"
@@ -31,17 +34,7 @@ async def json_body(request: Request, *, limit: int = MAX_JSON_BYTES) -> Any:
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
         raise _too_large(int(announced), limit)
-    pieces: list[bytes] = []
-    size = 0
-    try:
-        async for piece in request.stream():
-            size += len(piece)
-            if size > limit:
-                raise _too_large(size, limit)
-            pieces.append(piece)
-    except ClientDisconnect as gone:
-        raise RequestInvalid("The body broke off.") from gone
-    body = b"".join(pieces)
+    body = await _collected(request, limit)
     # Brackets within texts count too; no request that means something comes near.
     if body.count(b"{") + body.count(b"[") > MAX_JSON_CONTAINERS:
         raise RequestTooLarge(
@@ -51,6 +44,29 @@ async def json_body(request: Request, *, limit: int = MAX_JSON_BYTES) -> Any:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise RequestInvalid(f"The body is not valid JSON: {problem}.", code="invalid_json") from problem
+
+
+async def _collected(request: Request, limit: int) -> bytes:
+    """The whole body. While it arrives its bytes count for the tenant in the memory that all bodies share."""
+    memory: MemoryBudget = request.app.state.body_memory
+    pieces: list[bytes] = []
+    with anyio.CancelScope() as arriving:
+        holding = memory.hold(tenant_of(request), arriving.cancel)
+        try:
+            async for piece in request.stream():
+                pieces.append(piece)
+                holding.add(len(piece))
+                if holding.size > limit:
+                    raise _too_large(holding.size, limit)
+            return b"".join(pieces)
+        except ClientDisconnect as gone:
+            raise RequestInvalid("The body broke off.") from gone
+        finally:
+            holding.release()
+    raise Overloaded(
+        "Too many large bodies arrive at once, and this one has been arriving for longest. Send it again when less is going on.",
+        code="too_many_bodies",
+    )
 
 
 def _too_large(size: int, limit: int) -> RequestTooLarge:

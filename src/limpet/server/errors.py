@@ -21,6 +21,7 @@ from limpet.core.errors import (
     UpstreamError,
     UpstreamRefused,
 )
+from limpet.ingress.refusals import Refusal
 
 log = structlog.get_logger()
 
@@ -40,6 +41,12 @@ def error_response(
     """An error in OpenAI's shape, all four keys."""
     body = {"error": {"message": message, "type": type, "param": param, "code": code}}
     return JSONResponse(body, status_code=status, headers=headers)
+
+
+def error_body(refusal: Refusal) -> bytes:
+    """The same for a request that never became one (`limpet.ingress`)."""
+    kind = "server_error" if refusal.status >= 500 else "invalid_request_error"
+    return bytes(error_response(refusal.status, refusal.message, type=kind, code=refusal.code).body)
 
 
 def response_of(problem: LimpetError) -> Response:

@@ -5,14 +5,13 @@ Which runtime and which providers there are it is told; it names none.
 
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 import anyio
 import structlog
-import uvicorn
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp
 
@@ -23,9 +22,12 @@ from limpet.containers.staging import Staging
 from limpet.containers.supplies import Supplies
 from limpet.core import ids
 from limpet.core.clock import Clock, SystemClock, seconds
-from limpet.core.errors import AddressUnusable, RuntimeUnavailable
+from limpet.core.errors import RuntimeUnavailable
+from limpet.core.open_files import raise_open_file_limit
 from limpet.core.ports import Runtime
 from limpet.core.signals import signalled
+from limpet.ingress.limits import DEFAULT, ConnectionLimits
+from limpet.ingress.server import HttpServer, listening_socket
 from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import LoopSettings, Preparer
@@ -34,6 +36,7 @@ from limpet.responses.sources import InputSettings
 from limpet.server import containers, files, health, openapi, responses, skills
 from limpet.server.app import application
 from limpet.server.auth import LoopbackOnly
+from limpet.server.errors import error_body
 from limpet.server.keys import KeyHolders
 from limpet.server.sse import KEEP_ALIVE_SECONDS
 from limpet.store.database import Database, DatabaseSettings
@@ -81,6 +84,7 @@ class GatewaySettings:
     has_network: bool = False
     stop_boxes: bool = False
     keep_alive: float = KEEP_ALIVE_SECONDS
+    connections: ConnectionLimits = DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +137,8 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
             *health.model_routes(router, seconds(clock.now())),
             *openapi.routes(has_keys=settings.auth == "keys"),
         ]
-        app = application(routes, metrics=metrics, door=_door(settings, database, clock))
+        body_bytes = settings.connections.max_body_memory_mb << 20
+        app = application(routes, metrics=metrics, door=_door(settings, database, clock), body_bytes=body_bytes)
         yield Opened(app=app, stop=service.stop)
 
 
@@ -203,7 +208,8 @@ async def serve(
     settings: GatewaySettings, *, runtime: Runtime, why: str, providers: Sequence[Route], announce: Announce
 ) -> None:
     """Serve until SIGTERM or SIGINT. `why` says how the runtime came to be chosen. Raises LimpetError."""
-    with bound(settings.host, settings.port) as listener:
+    raise_open_file_limit()
+    with listening_socket(settings.host, settings.port) as listener:
         # The home first: what is wrong with it must not look like a fault of the runtime, and no other gateway's is touched.
         prepare_home(settings.home)
         async with HomeLock(settings.home):
@@ -220,57 +226,24 @@ async def serve(
                     log.warning("what this runtime does not hold here", runtime=runtime.name, note=note)
 
             async with signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as gateway:
-                await _serve_until(stopping, gateway, listener, ready)
-
-
-def bound(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises AddressUnusable."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except OSError as problem:
-        raise AddressUnusable(host, port, str(problem.strerror or problem)) from problem
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(1024)
-    except OSError as problem:
-        listener.close()
-        raise AddressUnusable(host, port, str(problem.strerror or problem).lower()) from problem
-    return listener
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers, which would end the process before our parts are closed."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # theirs is a generator's
-        return nullcontext()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._ready()
+                await _serve_until(stopping, gateway, listener, ready, settings.connections)
 
 
 async def _serve_until(
-    stopping: anyio.Event, gateway: Opened, listener: socket.socket, ready: Callable[[], None]
+    stopping: anyio.Event,
+    gateway: Opened,
+    listener: socket.socket,
+    ready: Callable[[], None],
+    limits: ConnectionLimits,
 ) -> None:
-    config = uvicorn.Config(
+    server = HttpServer(
         gateway.app,
-        loop="asyncio",
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        render=error_body,
+        write=log.warning,
+        ready=ready,
+        limits=limits,
+        grace=GRACE_SECONDS,
     )
-    server = _Server(config, ready)
 
     async def end_when_stopping() -> None:
         await stopping.wait()

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from dataclasses import asdict
 from ipaddress import ip_network
 
 import anyio
@@ -14,6 +15,7 @@ from limpet.containers.quotas import QuotaSettings
 from limpet.containers.seats import SeatLimits
 from limpet.core.ports import Offer, Runtime
 from limpet.egress.fetch import FetchSettings
+from limpet.ingress.limits import ConnectionLimits
 from limpet.responses.prepare import LoopSettings
 from limpet.responses.sources import InputSettings
 from limpet.server import gateway
@@ -100,6 +102,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         data="/mnt/data" if Offer.ISOLATION in runtime.offers else "the directory that $LIMPET_DATA names",
         has_network=Offer.ISOLATION not in runtime.offers,
         stop_boxes=stop_boxes,
+        connections=ConnectionLimits(**asdict(config.server.connections)),
     )
 
 

@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import Process as HostProcess
 
 from limpet.core.errors import BootFailed
+from limpet.core.open_files import restore_open_file_limit
 from limpet.runtimes.local.walls import Fence
 
 KEEPER = Path(__file__).with_name("keeper.py")
@@ -125,6 +126,7 @@ async def start_keeper(temporary: Path | None, fence: Fence) -> Link:
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=None, env={}, cwd="/",
             start_new_session=True, pass_fds=handed,
         )  # fmt: skip
+        restore_open_file_limit(process.pid)
     except BaseException:
         ours.close()
         raise

@@ -1,0 +1,27 @@
+"""What all connections of a server share, and why one is refused."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from limpet.ingress.connections import ConnectionTable
+from limpet.ingress.memory import MemoryBudget
+from limpet.ingress.notices import RateLimitedLog
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The HTTP status, a word for programs and a sentence for people."""
+
+    status: int
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingress:
+    """`unread` counts bytes of answers that their clients do not read, `render` gives a refusal's body as JSON, `notice` logs."""
+
+    table: ConnectionTable
+    unread: MemoryBudget
+    render: Callable[[Refusal], bytes]
+    notice: RateLimitedLog
