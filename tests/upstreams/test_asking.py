@@ -1,12 +1,14 @@
 from typing import Any
 
 import pytest
+from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ToolOrOutput
 
 from limpet.core.errors import UpstreamRefused
 from limpet.upstreams import shell_function
-from limpet.upstreams.asking import request_parameters, settings
+from limpet.upstreams.asking import names_of, settings
+from limpet.upstreams.asking import request_parameters as asked_parameters
 from limpet.upstreams.upstream import ShellOffer, Turn
 
 WEATHER = {"type": "function", "name": "weather", "description": "d", "parameters": {"type": "object"}, "strict": True}
@@ -18,7 +20,12 @@ def turn(**given: Any) -> Turn:
 
 
 def options(**given: Any) -> dict[str, Any]:
-    return dict(settings(turn(options=given), provider="acme"))
+    asked = turn(options=given)
+    return dict(settings(asked, names_of(asked), provider="acme"))
+
+
+def request_parameters(asked: Turn, *, provider: str) -> ModelRequestParameters:
+    return asked_parameters(asked, names_of(asked), provider=provider)
 
 
 def test_the_shell_stands_in_front_of_the_clients_functions() -> None:
@@ -30,10 +37,10 @@ def test_the_shell_stands_in_front_of_the_clients_functions() -> None:
     assert (bare.strict, bare.parameters_json_schema) == (False, {"type": "object", "properties": {}})
 
 
-@pytest.mark.parametrize("kind", ["web_search", "mcp", "code_interpreter", "custom", "namespace"])
+@pytest.mark.parametrize("kind", ["web_search", "mcp", "code_interpreter"])
 def test_a_tool_that_nobody_here_runs_is_refused_by_name(kind: str) -> None:
     with pytest.raises(UpstreamRefused, match=f"'{kind}'") as refused:
-        request_parameters(turn(tools=[{"type": kind}]), provider="acme")
+        request_parameters(turn(tools=[{"type": kind, "name": kind}]), provider="acme")
     assert (refused.value.status, refused.value.code, refused.value.param) == (400, "unsupported_tool", "tools")
 
 

@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
 )
 
 from limpet.core.errors import UpstreamRefused
+from limpet.upstreams.function_names import FunctionNames
 from limpet.upstreams.history import messages_of
 from limpet.upstreams.sealing import Seal, opened, sealed
 
@@ -36,7 +37,9 @@ OUTPUT = {
 
 def told(*items: dict[str, Any], instructions: str | None = None, plain_ids: bool = False) -> list[list[object]]:
     """The parts of each message, as comparable values."""
-    messages = messages_of(items, provider="acme", instructions=instructions, plain_ids=plain_ids)
+    messages = messages_of(
+        items, provider="acme", functions=FunctionNames(()), instructions=instructions, plain_ids=plain_ids
+    )
     return [[_value(part) for part in message.parts] for message in messages]
 
 
@@ -105,7 +108,10 @@ def test_a_conversation_keeps_its_order_and_each_sides_items_stand_together() ->
 
 def test_messages_alternate_between_the_two_sides() -> None:
     messages: list[type[ModelMessage]] = [
-        type(message) for message in messages_of([CALL, OUTPUT, CALL], provider="acme", instructions=None)
+        type(message)
+        for message in messages_of(
+            [CALL, OUTPUT, CALL], provider="acme", functions=FunctionNames(()), instructions=None
+        )
     ]
     assert messages == [ModelResponse, ModelRequest, ModelResponse]
 

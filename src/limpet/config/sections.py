@@ -193,9 +193,10 @@ class ShellLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTools:
-    """`max_iterations` bounds the model turns of one response."""
+    """`max_iterations` bounds the model turns of one response; `unsupported` is about hosted tools that a provider cannot run."""
 
     max_iterations: Positive = 50
+    unsupported: Literal["drop", "refuse"] = "drop"
     shell_limits: ShellLimits = field(default_factory=ShellLimits)
 
 

@@ -17,6 +17,7 @@ _LIVE = ("queued", "in_progress")
 # An output's type, and the types of the calls that it may belong to.
 _CALLS_OF = {
     "shell_call_output": ("shell call", frozenset({"shell_call"})),
+    "custom_tool_call_output": ("custom tool call", frozenset({"custom_tool_call"})),
     "function_call_output": ("function call", frozenset({"function_call", "shell_call"})),
 }
 

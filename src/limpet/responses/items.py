@@ -86,9 +86,22 @@ class _FunctionCall(_Known):
     call_id: CallId
     name: Annotated[StrictStr, Field(min_length=1)]
     arguments: StrictStr
+    namespace: StrictStr | None = None
 
 
 class _FunctionOutput(_Known):
+    call_id: CallId
+    output: StrictStr | list[_Part]
+
+
+class _CustomCall(_AnyItem):
+    call_id: CallId
+    name: Annotated[StrictStr, Field(min_length=1)]
+    input: StrictStr
+    namespace: StrictStr | None = None
+
+
+class _CustomOutput(_AnyItem):
     call_id: CallId
     output: StrictStr | list[_Part]
 
@@ -120,6 +133,8 @@ KINDS: Mapping[str, type[BaseModel]] = {
     "message": _Message,
     "function_call": _FunctionCall,
     "function_call_output": _FunctionOutput,
+    "custom_tool_call": _CustomCall,
+    "custom_tool_call_output": _CustomOutput,
     "shell_call": _ShellCall,
     "shell_call_output": _ShellOutput,
     "item_reference": _Reference,
@@ -154,7 +169,7 @@ def _item(item: Json, place: str) -> Json:
     checked(_ADAPTERS.get(kind, _ANY), item, at=place)
     if kind == "message":
         _parts(item["content"], f"{place}.content")
-    if kind == "function_call_output":
+    if kind in ("function_call_output", "custom_tool_call_output"):
         _parts(item["output"], f"{place}.output")
     return {**item, "type": kind}
 

@@ -19,6 +19,17 @@ from limpet.store.files import ContainerFileRecord
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellOffer, Turn, TurnEnded, TurnEvent, Upstream
 
 Json = dict[str, Any]
+# Calls that only the client can answer.
+CLIENTS_CALLS = frozenset(
+    {
+        "function_call",
+        "custom_tool_call",
+        "local_shell_call",
+        "apply_patch_call",
+        "computer_call",
+        "mcp_approval_request",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +92,7 @@ async def converse(run: Run) -> Ending:
 
 def _client_must_act(run: Run, items: Sequence[Json]) -> bool:
     """A call that only the client can carry out ends the turn and goes to it."""
-    return run.calls is None or any(item.get("type") in ("function_call", "custom_tool_call") for item in items)
+    return run.calls is None or any(item.get("type") in CLIENTS_CALLS for item in items)
 
 
 def _offers_shell(run: Run, number: int) -> bool:

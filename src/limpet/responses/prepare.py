@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
+import structlog
 
 from limpet.containers.container import ShellLimits
 from limpet.containers.manager import ContainerManager
@@ -20,6 +21,7 @@ from limpet.responses.references import resolved
 from limpet.responses.request import Asked, Local
 from limpet.responses.shapes import resolved_tools
 from limpet.responses.shell_call import ShellCalls, ShellHost
+from limpet.responses.tool_selection import ToolSelection, WhenUnsupported, selected
 from limpet.responses.writer import Writer
 from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Executions
@@ -28,6 +30,7 @@ from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.routing import Router
 from limpet.upstreams.upstream import ShellOffer, Upstream
 
+log = structlog.get_logger()
 Json = dict[str, Any]
 CLEARING = 15.0  # seconds for taking back a container that nobody gets
 
@@ -37,20 +40,24 @@ class LoopSettings:
     """How far a response may go.
 
     `max_iterations` bounds its model turns; `max_item_output_bytes` is what its items hold of one stream of one command;
-    `stream_output = False` leaves the shell's deltas out, for clients that break on them.
+    `unsupported_tools` says what becomes of hosted tools that a provider cannot run; `stream_output = False` leaves the shell's
+    deltas out, for clients that break on them.
     """
 
     max_iterations: int = 50
     max_item_output_bytes: int = 1024 * 1024
     stream_output: bool = True
+    unsupported_tools: WhenUnsupported = "drop"
 
 
 @dataclass(slots=True, kw_only=True)
 class Prepared:
-    """A run that can begin. `run` is made once, with the writer of its journal."""
+    """A run that can begin. `run` is made once, with the writer of its journal. `left_out` are the types of tools that the provider
+    was not given."""
 
     record: ResponseRecord
     is_stored: bool
+    left_out: tuple[str, ...] = ()
     make_run: Callable[[Writer], Run]
     _run: Run | None = field(default=None, init=False)
     _writer: Writer | None = field(default=None, init=False)
@@ -110,6 +117,7 @@ class Preparer:
     async def prepare(self, tenant: str, asked: Asked, *, keeps_commands: Callable[[], bool]) -> Prepared:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
+        selection = self._selected(asked, chosen.upstream)
         before = await self._history(tenant, asked, provider=chosen.upstream.name)
         named = [item["id"] for item in asked.input if item.get("id")]
         holders = await self._responses.holding(tenant, named) if named else {}
@@ -126,7 +134,8 @@ class Preparer:
         asked, target = await self._settle(tenant, asked, find, upstream=chosen.upstream)
         given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
         transcript = await self._told(tenant, completed([*before.items, *given]))
-        record = self._record(tenant, asked, target, response_id, provider=chosen.upstream.name)
+        notes = selection.notes(chosen.upstream.name)
+        record = self._record(tenant, asked, target, response_id, provider=chosen.upstream.name, notes=notes)
         host = self._host(keeps_commands)
 
         def make_run(writer: Writer) -> Run:
@@ -135,8 +144,8 @@ class Preparer:
                 model=chosen.model,
                 instructions=_with_note(asked.body.instructions, target.note),
                 transcript=transcript,
-                tools=asked.other_tools,
-                options=asked.options(),
+                tools=selection.tools,
+                options=_options(asked, selection),
                 shell=self._shell(asked, target),
                 environment=target.environment or {},
                 calls=self._calls(asked, target, host, record, writer),
@@ -150,7 +159,24 @@ class Preparer:
                 streams_shell=self._settings.stream_output,
             )
 
-        return Prepared(record=record, is_stored=asked.is_stored, make_run=make_run)
+        if selection.left_out:
+            log.warning(
+                "tools_left_out",
+                response_id=response_id,
+                tenant=tenant,
+                provider=chosen.upstream.name,
+                tools=list(selection.left_out),
+            )
+        return Prepared(record=record, is_stored=asked.is_stored, left_out=selection.left_out, make_run=make_run)
+
+    def _selected(self, asked: Asked, upstream: Upstream) -> ToolSelection:
+        return selected(
+            asked.other_tools,
+            asked.options().get("tool_choice"),
+            upstream=upstream,
+            has_shell=asked.shell is not None,
+            unsupported=self._settings.unsupported_tools,
+        )
 
     def _host(self, keeps_commands: Callable[[], bool]) -> ShellHost:
         return ShellHost(
@@ -220,9 +246,17 @@ class Preparer:
         return await self._files.told(tenant, items, directory=directory)
 
     def _record(
-        self, tenant: str, asked: Asked, target: ShellTarget, response_id: str, *, provider: str
+        self,
+        tenant: str,
+        asked: Asked,
+        target: ShellTarget,
+        response_id: str,
+        *,
+        provider: str,
+        notes: list[str],
     ) -> ResponseRecord:
         request = asked.body.model_dump(exclude={"input"}, exclude_none=True)
+        request["notes"] = notes
         request["tools"] = resolved_tools(asked.body.tools or [], target.environment)
         return ResponseRecord(
             id=response_id,
@@ -277,3 +311,8 @@ def _with_note(instructions: str | None, note: str | None) -> str | None:
     if note is None:
         return instructions
     return f"Note: {note}" if instructions is None else f"{instructions}\n\nNote: {note}"
+
+
+def _options(asked: Asked, selection: ToolSelection) -> Json:
+    options = asked.options()
+    return options if selection.choice is None else {**options, "tool_choice": selection.choice}

@@ -3,6 +3,7 @@
 Unknown fields of tools and items are kept; unknown fields of the request itself are handed to providers that speak Responses.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -49,6 +50,7 @@ class Local(BaseModel):
     skills: Annotated[list[LocalSkill], Field(max_length=200)] | None = None
 
 
+Name = Annotated[StrictStr, Field(min_length=1, max_length=128, pattern=r"^[a-zA-Z0-9_-]+$")]
 Environment = Annotated[ContainerAuto | ContainerReference | Local, Field(discriminator="type")]
 
 
@@ -64,10 +66,33 @@ class ShellTool(BaseModel):
 class FunctionTool(BaseModel):
     model_config = ConfigDict(extra="allow")
     type: Literal["function"]
-    name: Annotated[StrictStr, Field(min_length=1, max_length=128, pattern=r"^[a-zA-Z0-9_-]+$")]
+    name: Name
     parameters: dict[str, Any] | None = None
     strict: StrictBool | None = None
     description: StrictStr | None = None
+
+
+class CustomTool(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    type: Literal["custom"]
+    name: Name
+    description: StrictStr | None = None
+    format: dict[str, Any] | None = None
+
+
+class InnerTool(BaseModel):
+    """A tool within a namespace; those that are neither functions nor custom are looked at by their type only."""
+
+    model_config = ConfigDict(extra="allow")
+    type: Annotated[StrictStr, Field(min_length=1)]
+
+
+class NamespaceTool(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    type: Literal["namespace"]
+    name: Annotated[StrictStr, Field(min_length=1, max_length=256)]
+    description: StrictStr | None = None
+    tools: list[InnerTool]
 
 
 class Reasoning(BaseModel):
@@ -191,7 +216,11 @@ class Asked:
 
 
 _SHELL: TypeAdapter[ShellTool] = TypeAdapter(ShellTool)
-_FUNCTION: TypeAdapter[FunctionTool] = TypeAdapter(FunctionTool)
+_CHECKED: Mapping[str, TypeAdapter[Any]] = {
+    "function": TypeAdapter(FunctionTool),
+    "custom": TypeAdapter(CustomTool),
+    "namespace": TypeAdapter(NamespaceTool),
+}
 _BODY: TypeAdapter[CreateRequest] = TypeAdapter(CreateRequest)
 
 
@@ -227,10 +256,24 @@ def _tools(tools: list[Json]) -> tuple[ShellTool | None, list[Json]]:
                 raise RequestInvalid("Only one shell tool can be given.", param=f"tools[{position}]")
             shell = checked(_SHELL, tool, at=f"tools[{position}]")
             continue
-        if kind == "function":
-            checked(_FUNCTION, tool, at=f"tools[{position}]")
+        _check_tool(tool, f"tools[{position}]")
         others.append(tool)
     return shell, others
+
+
+def _check_tool(tool: Json, place: str) -> None:
+    if tool["type"] in _CHECKED:
+        checked(_CHECKED[tool["type"]], tool, at=place)
+    if tool["type"] == "namespace":
+        for position, inner in enumerate(tool["tools"]):
+            if inner["type"] in ("function", "custom"):
+                checked(_CHECKED[inner["type"]], inner, at=f"{place}.tools[{position}]")
+
+
+def _callable_tools(tools: list[Json]) -> list[Json]:
+    """The tools, and those in namespaces."""
+    inner = [each for tool in tools if tool.get("type") == "namespace" for each in tool["tools"]]
+    return [*tools, *inner]
 
 
 def _check_choice(request: CreateRequest, *, has_shell: bool) -> None:
@@ -240,11 +283,12 @@ def _check_choice(request: CreateRequest, *, has_shell: bool) -> None:
         raise RequestInvalid("`tool_choice` is required, so `tools` needs at least one tool.", param="tool_choice")
     if not isinstance(choice, ToolChoice):
         return
-    if choice.type == "function" and not any(
-        tool.get("type") == "function" and tool.get("name") == choice.name for tool in tools
+    if choice.type in ("function", "custom") and not any(
+        tool.get("type") == choice.type and tool.get("name") == choice.name for tool in _callable_tools(tools)
     ):
+        kind = "function" if choice.type == "function" else "custom tool"
         raise RequestInvalid(
-            f"tool_choice: there is no function {choice.name!r} in `tools`; name one that is there.",
+            f"tool_choice: there is no {kind} {choice.name!r} in `tools`; name one that is there.",
             param="tool_choice",
         )
     if choice.type == "shell" and not has_shell:

@@ -70,9 +70,10 @@ class ResponseService:
         self.is_closing = True
         await self._engine.close()
 
-    async def create(self, tenant: str, asked: Asked) -> ResponseRecord:
-        """Record a request and start its run. Raises RequestError, GatewayStopping; nothing is left behind then but, perhaps, a
-        container's row."""
+    async def create(self, tenant: str, asked: Asked) -> Prepared:
+        """Record a request and start its run. What was prepared is shown; the run is the engine's.
+
+        Raises RequestError, GatewayStopping; nothing is left behind then but, perhaps, a container's row."""
         if self.is_closing:
             raise GatewayStopping
         if asked.body.previous_response_id is not None:
@@ -84,7 +85,7 @@ class ResponseService:
         # The journal opens here, not in the run: whoever follows finds it, however soon.
         prepared.writer = Writer(self._journal.begin(prepared.record.id, tenant=tenant, stored=prepared.is_stored))
         await self._engine.start(prepared.record.id)
-        return prepared.record
+        return prepared
 
     async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[list[Saying]]:
         """The events above `after`, to the terminal one, in the pieces in which they come. Raises NotFound, GatewayStopping, and

@@ -63,6 +63,8 @@ def response_object(
     }
     if container_id is not None:
         shape["container_id"] = container_id
+    if request.get("notes"):
+        shape["notes"] = list(request["notes"])
     return shape
 
 

@@ -289,7 +289,7 @@ def _response() -> Json:
             "truncation": TEXT,
             "usage": nullable(ref("Usage")),
         },
-        {"container_id": extension(TEXT)},
+        {"container_id": extension(TEXT), "notes": extension({"type": "array", "items": TEXT})},
     )
 
 

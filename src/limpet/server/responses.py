@@ -1,6 +1,6 @@
 """`/v1/responses`: create, read, follow, delete."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import anyio
@@ -19,6 +19,8 @@ from limpet.server.sse import EventStream
 
 # So long a stream waits for the model's first sign before its 200: a provider's refusal can then still be a status.
 REFUSAL_SECONDS = 5.0
+# Names the types of tools that the provider was not given, where there are any.
+LEFT_OUT = "limpet-tools-left-out"
 T = TypeVar("T")
 
 
@@ -27,7 +29,8 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
 
     async def create(request: Request) -> ASGIApp:
         asked = parse(await json_body(request))
-        record = await service.create(tenant_of(request), asked)
+        created = await service.create(tenant_of(request), asked)
+        record, headers = created.record, _headers(created.left_out)
 
         async def release() -> None:
             await service.release(record.id)
@@ -36,12 +39,16 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
             refusal = await service.refusal(record.id, within=REFUSAL_SECONDS)
             if refusal is None:
                 return EventStream(
-                    service.follow(tenant_of(request), record.id), release=release, keep_alive=keep_alive
+                    service.follow(tenant_of(request), record.id),
+                    release=release,
+                    keep_alive=keep_alive,
+                    headers=headers,
                 )
             await release()
             return response_of(refusal)
         try:
-            return JSONResponse(await _while_there(request, lambda: service.whole(tenant_of(request), record.id)))
+            whole = await _while_there(request, lambda: service.whole(tenant_of(request), record.id))
+            return JSONResponse(whole, headers=headers)
         finally:
             with anyio.CancelScope(shield=True):
                 await release()
@@ -66,6 +73,10 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
         Route("/v1/responses/{response_id}", read, methods=["GET"]),
         Route("/v1/responses/{response_id}", delete, methods=["DELETE"]),
     ]
+
+
+def _headers(left_out: Sequence[str]) -> dict[str, str]:
+    return {LEFT_OUT: ", ".join(left_out)} if left_out else {}
 
 
 async def _nothing() -> None:

@@ -1,6 +1,6 @@
 """Server-sent events: `event:` and `data:` lines as OpenAI writes them, no frame torn apart, comments while nothing happens."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 
 import anyio
 import structlog
@@ -43,16 +43,21 @@ class EventStream:
         *,
         release: Callable[[], Awaitable[None]],
         keep_alive: float = KEEP_ALIVE_SECONDS,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self._events = events
         self._release = release
         self._keep_alive = keep_alive
+        self._headers = [
+            *_HEADERS,
+            *((name.encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
+        ]
         # Without a checkpoint: it is taken for every write.
         self._lock = anyio.Lock(fast_acquire=True)
         self._spoken_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
         self._spoken_at = anyio.current_time()
 
         async def watch() -> None:

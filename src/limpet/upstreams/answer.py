@@ -22,9 +22,10 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from limpet.upstreams import shell_function
-from limpet.upstreams.items import FunctionCall, Message, Reasoning, usage
+from limpet.upstreams.function_names import FunctionNames, custom_input
+from limpet.upstreams.items import CustomCall, FunctionCall, Message, Reasoning, usage
 from limpet.upstreams.sealing import Seal, sealed
-from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, TurnEnded, TurnEvent
+from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, Emit, TurnEnded, TurnEvent
 
 
 @dataclass(slots=True)
@@ -49,19 +50,41 @@ class _ShellCall:
         return [CallMade(index=self.index, call_id=self.call_id, arguments=arguments)]
 
 
-_Item = Message | Reasoning | FunctionCall | _ShellCall
+@dataclass(slots=True)
+class _CustomCall:
+    """The function that stands for a custom tool, being written: its arguments are read at their end."""
+
+    item: CustomCall
+    has_text: bool = False
+    _pieces: list[str] = field(default_factory=list)
+
+    def begin(self) -> list[Emit]:
+        return self.item.begin()
+
+    def delta(self, text: str) -> list[Emit]:
+        self.has_text = True
+        self._pieces.append(text)
+        return []
+
+    def end(self, status: str = "completed") -> list[Emit]:
+        return self.item.end(custom_input("".join(self._pieces)), status)
+
+
+_Item = Message | Reasoning | FunctionCall | _CustomCall | _ShellCall
 
 
 class Answer:
     """Reads one model's stream. Text and reasoning end when the next part begins, calls with the turn, since their arguments may
     arrive mixed.
 
-    `provider` seals reasoning; `has_shell` says that the function `shell` is the shell; `hide` takes the provider's key out of text.
+    `provider` seals reasoning; `has_shell` says that the function `shell` is the shell; `names` are
+    the client's tools; `hide` takes the provider's key out of text.
     """
 
-    def __init__(self, *, provider: str, has_shell: bool, hide: Callable[[str], str]) -> None:
+    def __init__(self, *, provider: str, has_shell: bool, names: FunctionNames, hide: Callable[[str], str]) -> None:
         self._provider = provider
         self._has_shell = has_shell
+        self._names = names
         self._hide = hide
         self._next = 0
         self._open: dict[int, _Item] = {}
@@ -112,13 +135,21 @@ class Answer:
             case ThinkingPart(content=thought):
                 yield from self._write(part, Reasoning, thought, even_empty=begun.signature is not None)
             case ToolCallPart(tool_name=name, args=arguments, tool_call_id=call_id):
-                is_shell = self._has_shell and name == shell_function.NAME
-                item = _ShellCall(self._take(), call_id) if is_shell else FunctionCall(self._take(), name, call_id)
-                self._open[part] = item
+                item = self._open[part] = self._call(name, call_id)
                 yield from item.begin()
                 yield from self._more(item, _as_text(arguments))
             case _:
                 return
+
+    def _call(self, function: str, call_id: str) -> _ShellCall | FunctionCall | _CustomCall:
+        if self._has_shell and function == shell_function.NAME:
+            return _ShellCall(self._take(), call_id)
+        tool = self._names.tool(function)
+        if tool is None:
+            return FunctionCall(self._take(), function, call_id)
+        if tool.is_custom:
+            return _CustomCall(CustomCall(self._take(), tool.name, call_id, tool.namespace))
+        return FunctionCall(self._take(), tool.name, call_id, tool.namespace)
 
     def _write(
         self, part: int, kind: type[Message] | type[Reasoning], text: str, *, even_empty: bool = False

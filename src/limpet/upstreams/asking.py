@@ -13,6 +13,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from limpet.core.errors import UpstreamRefused
 from limpet.upstreams import shell_function
+from limpet.upstreams.function_names import ClientTool, FunctionNames
 from limpet.upstreams.refusals import refuse_hosted_tools
 from limpet.upstreams.upstream import Turn
 
@@ -27,10 +28,15 @@ EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 SERVICE_TIERS = frozenset({"auto", "default", "flex", "priority"})
 
 
-def request_parameters(turn: Turn, *, provider: str) -> ModelRequestParameters:
-    """Tools and form of the answer. Raises UpstreamRefused (400) for a tool that is neither the shell nor a function."""
+def names_of(turn: Turn) -> FunctionNames:
+    """The functions of a turn's tools."""
+    return FunctionNames(turn.tools, taken=() if turn.shell is None else (shell_function.NAME,))
+
+
+def request_parameters(turn: Turn, names: FunctionNames, *, provider: str) -> ModelRequestParameters:
+    """Tools and form of the answer. Raises UpstreamRefused (400) for a tool that is neither the shell nor the client's own."""
     refuse_hosted_tools(turn, provider=provider)
-    tools = [_function(tool) for tool in turn.tools]
+    tools = [_function(tool) for tool in names.tools]
     if turn.shell is not None:
         shell_function.refuse_taken_name(turn, provider=provider)
         shell = ToolDefinition(
@@ -62,12 +68,12 @@ def request_parameters(turn: Turn, *, provider: str) -> ModelRequestParameters:
             )
 
 
-def settings(turn: Turn, *, provider: str) -> ModelSettings:
+def settings(turn: Turn, names: FunctionNames, *, provider: str) -> ModelSettings:
     """Sampling, limits, choice of tools and effort. Raises UpstreamRefused (400) for a choice that names no function."""
     options = turn.options
     given: dict[str, Any] = {name: options[wire] for wire, name in SAME.items() if options.get(wire) is not None}
     if options.get("tool_choice") is not None:
-        given["tool_choice"] = _choice(options["tool_choice"], provider)
+        given["tool_choice"] = _choice(options["tool_choice"], names, provider)
     if (effort := (options.get("reasoning") or {}).get("effort")) is not None:
         given["thinking"] = _thinking(effort, provider)
     if options.get("service_tier") in SERVICE_TIERS:
@@ -89,34 +95,36 @@ def _thinking(effort: object, provider: str) -> ThinkingLevel:
     return cast(ThinkingLevel, effort)
 
 
-def _function(tool: Mapping[str, Any]) -> ToolDefinition:
+def _function(tool: ClientTool) -> ToolDefinition:
     return ToolDefinition(
-        name=tool["name"],
-        description=tool.get("description"),
-        parameters_json_schema=tool.get("parameters") or {"type": "object", "properties": {}},
+        name=tool.function,
+        description=tool.about,
+        parameters_json_schema=dict(tool.parameters()),
         # Said outright: None would let the library decide, which rewrites the client's schema.
-        strict=tool.get("strict") is True,
+        strict=tool.definition.get("strict") is True,
     )
 
 
-def _choice(choice: object, provider: str) -> ToolChoice:
+def _choice(choice: object, names: FunctionNames, provider: str) -> ToolChoice:
     if choice in ("auto", "none", "required"):
         return cast(ToolChoice, choice)
     if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
-        names = _names(choice.get("tools") or (), provider)
-        return names if choice.get("mode") == "required" else ToolOrOutput(function_tools=names)
-    return _names([choice], provider)
+        allowed = _named(choice.get("tools") or (), names, provider)
+        return allowed if choice.get("mode") == "required" else ToolOrOutput(function_tools=allowed)
+    return _named([choice], names, provider)
 
 
-def _names(choices: Sequence[object], provider: str) -> list[str]:
-    """The functions that the choices name; the shell is one of them."""
-    names = []
+def _named(choices: Sequence[object], names: FunctionNames, provider: str) -> list[str]:
+    """The functions that the choices name; the shell is one of them, a whole namespace several."""
+    named: list[str] = []
     for choice in choices:
         kind = choice.get("type") if isinstance(choice, Mapping) else choice
         if kind == "shell":
-            names.append(shell_function.NAME)
-        elif kind == "function" and isinstance(choice, Mapping):
-            names.append(str(choice.get("name")))
+            named.append(shell_function.NAME)
+        elif kind in ("function", "custom") and isinstance(choice, Mapping):
+            named.append(names.chosen(str(choice.get("name")), choice.get("namespace")))
+        elif kind == "namespace" and isinstance(choice, Mapping):
+            named += [tool.function for tool in names.tools if tool.namespace == choice.get("name")]
         else:
             raise UpstreamRefused(
                 provider,
@@ -125,4 +133,4 @@ def _names(choices: Sequence[object], provider: str) -> list[str]:
                 code="unsupported_tool",
                 param="tool_choice",
             )
-    return names
+    return named

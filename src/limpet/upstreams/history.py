@@ -30,6 +30,7 @@ from pydantic_ai.messages import (
 
 from limpet.core.errors import UpstreamRefused
 from limpet.upstreams import shell_function
+from limpet.upstreams.function_names import FunctionNames, custom_arguments
 from limpet.upstreams.sealing import opened
 
 SHOWN_AS_DATA = ("image/", "application/pdf")
@@ -42,11 +43,15 @@ class History:
     """Collects the items of a turn, oldest first; `messages` has what was said and asked, merged where one side speaks on.
 
     `provider` names who is told: in refusals, and as the only one whose sealed reasoning may go back to it. `instructions` stand in
-    front. With `plain_ids` the ids of calls, which another provider may have made, are put in letters, digits, `_` and `-`.
+    front. `functions` are what the client's tools are called there. With `plain_ids` the ids of calls, which another provider may
+    have made, are put in letters, digits, `_` and `-`.
     """
 
-    def __init__(self, *, provider: str, instructions: str | None, plain_ids: bool = False) -> None:
+    def __init__(
+        self, *, provider: str, instructions: str | None, functions: FunctionNames, plain_ids: bool = False
+    ) -> None:
         self._provider = provider
+        self._functions = functions
         self._plain_ids = plain_ids
         self._names: dict[str, str] = {}
         self.messages: list[ModelMessage] = []
@@ -62,11 +67,13 @@ class History:
                 if thought := _thinking(item, self._provider):
                     self._answered(thought)
             case "function_call":
-                self._called(item, item["name"], item.get("arguments") or "{}")
+                self._called(item, self._function_of(item), item.get("arguments") or "{}")
+            case "custom_tool_call":
+                self._called(item, self._function_of(item), custom_arguments(item["input"]))
             case "shell_call":
                 arguments = json.dumps(shell_function.call_arguments(item), ensure_ascii=False)
                 self._called(item, shell_function.NAME, arguments)
-            case "function_call_output":
+            case "function_call_output" | "custom_tool_call_output":
                 self._add_output(item)
             case "shell_call_output":
                 self._returned(item, shell_function.output_text(item))
@@ -98,6 +105,9 @@ class History:
         shown = [each for each in content if not isinstance(each, str)]
         if shown:
             self._asked(UserPromptPart(content=shown))
+
+    def _function_of(self, item: Mapping[str, Any]) -> str:
+        return self._functions.function(item["name"], item.get("namespace"))
 
     def _called(self, item: Mapping[str, Any], name: str, arguments: str) -> None:
         self._names[item["call_id"]] = name
@@ -185,10 +195,15 @@ class History:
 
 
 def messages_of(
-    items: Iterable[Mapping[str, Any]], *, provider: str, instructions: str | None, plain_ids: bool = False
+    items: Iterable[Mapping[str, Any]],
+    *,
+    provider: str,
+    instructions: str | None,
+    functions: FunctionNames,
+    plain_ids: bool = False,
 ) -> Sequence[ModelMessage]:
     """The whole input as messages. Raises UpstreamRefused (400)."""
-    history = History(provider=provider, instructions=instructions, plain_ids=plain_ids)
+    history = History(provider=provider, instructions=instructions, functions=functions, plain_ids=plain_ids)
     for item in items:
         history.add(item)
     return history.messages

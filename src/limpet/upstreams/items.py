@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from limpet.core import events
-from limpet.core.ids import FUNCTION_CALL, MESSAGE, REASONING, new_id
+from limpet.core.ids import CUSTOM_CALL, FUNCTION_CALL, MESSAGE, REASONING, new_id
 from limpet.upstreams.upstream import Emit
 
 
@@ -98,6 +98,7 @@ class FunctionCall:
     index: int
     name: str
     call_id: str
+    namespace: str | None = None
     id: str = field(default_factory=lambda: new_id(FUNCTION_CALL))
     _pieces: list[str] = field(default_factory=list)
 
@@ -123,7 +124,7 @@ class FunctionCall:
         return bool(self._pieces)
 
     def _item(self, arguments: str, status: str) -> dict[str, Any]:
-        return {
+        item = {
             "id": self.id,
             "type": "function_call",
             "status": status,
@@ -131,6 +132,40 @@ class FunctionCall:
             "call_id": self.call_id,
             "name": self.name,
         }
+        return item if self.namespace is None else {**item, "namespace": self.namespace}
+
+
+@dataclass(slots=True)
+class CustomCall:
+    """A call of one of the client's custom tools, whose input is plain text: `begin`, `end`."""
+
+    index: int
+    name: str
+    call_id: str
+    namespace: str | None = None
+    id: str = field(default_factory=lambda: new_id(CUSTOM_CALL))
+
+    def begin(self) -> list[Emit]:
+        return [Emit(events.ITEM_ADDED, {"output_index": self.index, "item": self._item("", "in_progress")})]
+
+    def end(self, given: str, status: str = "completed") -> list[Emit]:
+        place = {"item_id": self.id, "output_index": self.index}
+        return [
+            *([Emit(events.CUSTOM_INPUT_DELTA, place | {"delta": given})] if given else []),
+            Emit(events.CUSTOM_INPUT_DONE, place | {"input": given}),
+            Emit(events.ITEM_DONE, {"output_index": self.index, "item": self._item(given, status)}),
+        ]
+
+    def _item(self, given: str, status: str) -> dict[str, Any]:
+        item = {
+            "id": self.id,
+            "type": "custom_tool_call",
+            "status": status,
+            "call_id": self.call_id,
+            "name": self.name,
+            "input": given,
+        }
+        return item if self.namespace is None else {**item, "namespace": self.namespace}
 
 
 def _text_part(text: str) -> dict[str, Any]:

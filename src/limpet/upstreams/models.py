@@ -20,8 +20,9 @@ from pydantic_ai.settings import ModelSettings
 from limpet.core.clock import Clock, SystemClock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.upstreams.answer import Answer
-from limpet.upstreams.asking import request_parameters, settings
+from limpet.upstreams.asking import names_of, request_parameters, settings
 from limpet.upstreams.client import ProviderClient
+from limpet.upstreams.function_names import TOOL_TYPES, FunctionNames
 from limpet.upstreams.history import messages_of
 from limpet.upstreams.refusals import header_value, hide_key, refusal
 from limpet.upstreams.retries import Retries
@@ -51,6 +52,7 @@ class ModelsUpstream:
     """One translated provider; its models know the shell as a function."""
 
     has_native_shell = False
+    tool_types = TOOL_TYPES
 
     def __init__(
         self,
@@ -78,8 +80,9 @@ class ModelsUpstream:
 
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """See `Upstream.stream`. What has no translation is refused with 400 before anything is sent."""
-        answer = Answer(provider=self.name, has_shell=turn.shell is not None, hide=self._hide)
-        road = self._road(turn)
+        names = names_of(turn)
+        answer = Answer(provider=self.name, has_shell=turn.shell is not None, names=names, hide=self._hide)
+        road = self._road(turn, names)
         begun = False
         try:
             async with road as stream, aclosing(self._events(stream)) as events:
@@ -107,15 +110,21 @@ class ModelsUpstream:
                 self.name, "an event cannot be read. Check that its type and base_url belong together."
             ) from error
 
-    def _road(self, turn: Turn) -> AbstractAsyncContextManager[StreamedResponse]:
+    def _road(self, turn: Turn, names: FunctionNames) -> AbstractAsyncContextManager[StreamedResponse]:
         """The request, not yet sent. Raises UpstreamRefused for what has no translation."""
         if self._client is None:
             raise RuntimeError("The upstream is used outside its `async with`.")
         key = header_value(self.name, self._given.api_key) if self._given.api_key else NO_KEY
         wire = self._connect(self._given, self._client, key)
-        messages = messages_of(turn.input, provider=self.name, instructions=turn.instructions, plain_ids=wire.plain_ids)
-        parameters = request_parameters(turn, provider=self.name)
-        asked = settings(turn, provider=self.name)
+        messages = messages_of(
+            turn.input,
+            provider=self.name,
+            instructions=turn.instructions,
+            functions=names,
+            plain_ids=wire.plain_ids,
+        )
+        parameters = request_parameters(turn, names, provider=self.name)
+        asked = settings(turn, names, provider=self.name)
         return model_request_stream(
             wire.model(turn.model),
             messages,

@@ -9,6 +9,7 @@ import msgspec
 
 from limpet.core.errors import UpstreamRefused
 from limpet.core.secret import HIDDEN, Secret
+from limpet.upstreams.function_names import TOOL_TYPES
 from limpet.upstreams.upstream import Turn
 
 SHOWN_CHARACTERS = 500
@@ -54,9 +55,9 @@ def refusal(provider: str, status: int, body: bytes, key: Secret | None) -> Upst
 
 
 def refuse_hosted_tools(turn: Turn, *, provider: str) -> None:
-    """Raises UpstreamRefused (400) for the first tool that is neither the shell nor a function: nobody here can run it."""
+    """Raises UpstreamRefused (400) for the first tool that is neither the shell nor run by the client."""
     for tool in turn.tools:
-        if tool.get("type") != "function":
+        if tool.get("type") not in TOOL_TYPES:
             raise UpstreamRefused(
                 provider,
                 400,

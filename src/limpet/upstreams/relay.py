@@ -35,6 +35,7 @@ class RelayUpstream:
     """One Responses-native provider. `base_url` is what stands before `/responses`."""
 
     type = "openai"
+    tool_types = None
 
     def __init__(
         self, settings: ProviderSettings, *, retries: Retries | None = None, clock: Clock | None = None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from limpet.core.ids import CALL, new_id
+from limpet.upstreams.function_names import TOOL_TYPES
 from limpet.upstreams.items import Message, usage
 from limpet.upstreams.refusals import refuse_hosted_tools
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellArguments, Turn, TurnEnded, TurnEvent
@@ -47,6 +48,7 @@ class ScriptUpstream:
 
     type = "script"
     has_native_shell = False
+    tool_types = TOOL_TYPES
 
     def __init__(self, name: str = "limpet") -> None:
         self.name = name

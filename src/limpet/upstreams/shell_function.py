@@ -59,7 +59,7 @@ def tool(description: str) -> dict[str, Any]:
 
 def refuse_taken_name(turn: Turn, *, provider: str) -> None:
     """Raises UpstreamRefused (400) when the shell is shown as a function and a client's function has its name."""
-    taken = any(tool.get("type") == "function" and tool.get("name") == NAME for tool in turn.tools)
+    taken = any(tool.get("type") in ("function", "custom") and tool.get("name") == NAME for tool in turn.tools)
     if turn.shell is not None and taken:
         raise UpstreamRefused(
             provider,

@@ -98,6 +98,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
             max_iterations=config.features.server_tools.max_iterations,
             max_item_output_bytes=limits.max_item_output_bytes,
             stream_output=shell.stream_output,
+            unsupported_tools=config.features.server_tools.unsupported,
         ),
         data="/mnt/data" if Offer.ISOLATION in runtime.offers else "the directory that $LIMPET_DATA names",
         has_network=Offer.ISOLATION not in runtime.offers,

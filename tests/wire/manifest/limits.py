@@ -236,13 +236,29 @@ LIMITS = (
         says="Each event is framed as `event: <type>` and `data: <JSON>` whose `type` is the same.",
     ),
     Promise(
-        id="hosted-tools-of-others-are-relayed-or-refused",
+        id="hosted-tools-of-others-are-relayed-or-left-out",
         owed_by="D",
         lines=span(236, 238),
         decided="hosted tools that we don't run",
         says=(
             "Hosted tools that the gateway does not run (`mcp`, `web_search`, …) are relayed where the provider "
-            "has them and refused with 400 naming the tool elsewhere."
+            "has them; elsewhere they are left out and named in the log, a header and a note of the response, or "
+            "refused with 400 where `tool_choice` forces them."
+        ),
+    ),
+    Promise(
+        id="hosted-tools-can-be-refused",
+        owed_by="A1",
+        decided="hosted tools that we don't run",
+        says='`[features.server_tools] unsupported = "refuse"` refuses such tools with 400, naming the tool.',
+    ),
+    Promise(
+        id="namespaces-are-flattened-and-back",
+        owed_by="A1",
+        decided="hosted tools that we don't run",
+        says=(
+            "Tools in a `namespace` and `custom` tools are functions for providers that know no others; a call of one "
+            "reaches the client as a call of that tool, with its namespace."
         ),
     ),
     Promise(
