@@ -27,7 +27,7 @@ from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Executions
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
-from limpet.upstreams.routing import Router
+from limpet.upstreams.routing import Chosen, Router
 from limpet.upstreams.upstream import ShellOffer, Upstream
 
 log = structlog.get_logger()
@@ -77,6 +77,17 @@ class Prepared:
 
     def usage(self) -> Json | None:
         return self._run.usage if self._run is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """What a run is made of beside its request."""
+
+    chosen: Chosen
+    selection: ToolSelection
+    target: ShellTarget
+    transcript: list[Json]
+    record: ResponseRecord
 
 
 class Preparer:
@@ -136,38 +147,34 @@ class Preparer:
         transcript = await self._told(tenant, completed([*before.items, *given]))
         notes = selection.notes(chosen.upstream.name)
         record = self._record(tenant, asked, target, response_id, provider=chosen.upstream.name, notes=notes)
-        host = self._host(keeps_commands)
+        parts = RunParts(chosen=chosen, selection=selection, target=target, transcript=transcript, record=record)
+        make_run = self._run_maker(asked, parts, self._host(keeps_commands))
+        _log_left_out(record, selection)
+        return Prepared(record=record, is_stored=asked.is_stored, left_out=selection.left_out, make_run=make_run)
 
+    def _run_maker(self, asked: Asked, parts: RunParts, host: ShellHost) -> Callable[[Writer], Run]:
         def make_run(writer: Writer) -> Run:
             return Run(
-                upstream=chosen.upstream,
-                model=chosen.model,
-                instructions=_with_note(asked.body.instructions, target.note),
-                transcript=transcript,
-                tools=selection.tools,
-                options=_options(asked, selection),
-                shell=self._shell(asked, target),
-                environment=target.environment or {},
-                calls=self._calls(asked, target, host, record, writer),
+                upstream=parts.chosen.upstream,
+                model=parts.chosen.model,
+                instructions=_with_note(asked.body.instructions, parts.target.note),
+                transcript=parts.transcript,
+                tools=parts.selection.tools,
+                options=_options(asked, parts.selection),
+                shell=self._shell(asked, parts.target),
+                environment=parts.target.environment or {},
+                calls=self._calls(asked, parts.target, host, parts.record, writer),
                 bounds=Bounds(
                     turns=max(2, self._settings.max_iterations),
                     calls=asked.body.max_tool_calls,
                     model_characters=self._limits.max_output_chars,
                 ),
                 writer=writer,
-                response_id=response_id,
+                response_id=parts.record.id,
                 streams_shell=self._settings.stream_output,
             )
 
-        if selection.left_out:
-            log.warning(
-                "tools_left_out",
-                response_id=response_id,
-                tenant=tenant,
-                provider=chosen.upstream.name,
-                tools=list(selection.left_out),
-            )
-        return Prepared(record=record, is_stored=asked.is_stored, left_out=selection.left_out, make_run=make_run)
+        return make_run
 
     def _selected(self, asked: Asked, upstream: Upstream) -> ToolSelection:
         return selected(
@@ -316,3 +323,11 @@ def _with_note(instructions: str | None, note: str | None) -> str | None:
 def _options(asked: Asked, selection: ToolSelection) -> Json:
     options = asked.options()
     return options if selection.choice is None else {**options, "tool_choice": selection.choice}
+
+
+def _log_left_out(record: ResponseRecord, selection: ToolSelection) -> None:
+    if selection.left_out:
+        tools = list(selection.left_out)
+        log.warning(
+            "tools_left_out", response_id=record.id, tenant=record.tenant, provider=record.provider, tools=tools
+        )

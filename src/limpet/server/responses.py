@@ -38,12 +38,8 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
         if asked.is_streamed:
             refusal = await service.refusal(record.id, within=REFUSAL_SECONDS)
             if refusal is None:
-                return EventStream(
-                    service.follow(tenant_of(request), record.id),
-                    release=release,
-                    keep_alive=keep_alive,
-                    headers=headers,
-                )
+                events = service.follow(tenant_of(request), record.id)
+                return EventStream(events, release=release, keep_alive=keep_alive, headers=headers)
             await release()
             return response_of(refusal)
         try:
@@ -60,8 +56,9 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
         if not is_streamed:
             return JSONResponse(await service.get(tenant_of(request), response_id))
         await service.get(tenant_of(request), response_id)
-        events = service.follow(tenant_of(request), response_id, after=after)
-        return EventStream(events, release=_nothing, keep_alive=keep_alive)
+        return EventStream(
+            service.follow(tenant_of(request), response_id, after=after), release=_nothing, keep_alive=keep_alive
+        )
 
     async def delete(request: Request) -> Response:
         response_id = request.path_params["response_id"]
