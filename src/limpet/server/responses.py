@@ -30,32 +30,30 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
     async def create(request: Request) -> ASGIApp:
         asked = parse(await json_body(request))
         created = await service.create(tenant_of(request), asked)
-        record, headers = created.record, _headers(created.left_out)
 
         async def release() -> None:
-            await service.release(record.id)
+            await service.release(created.record.id)
 
         if asked.is_streamed:
-            refusal = await service.refusal(record.id, within=REFUSAL_SECONDS)
+            refusal = await service.refusal(created.record.id, within=REFUSAL_SECONDS)
             if refusal is None:
-                events = service.follow(tenant_of(request), record.id)
-                return EventStream(events, release=release, keep_alive=keep_alive, headers=headers)
+                events = service.follow(tenant_of(request), created.record.id)
+                return EventStream(events, release=release, keep_alive=keep_alive, headers=_headers(created.left_out))
             await release()
             return response_of(refusal)
         try:
-            whole = await _while_there(request, lambda: service.whole(tenant_of(request), record.id))
-            return JSONResponse(whole, headers=headers)
+            whole = await _while_there(request, lambda: service.whole(tenant_of(request), created.record.id))
+            return JSONResponse(whole, headers=_headers(created.left_out))
         finally:
             with anyio.CancelScope(shield=True):
                 await release()
 
     async def read(request: Request) -> ASGIApp:
-        response_id = request.path_params["response_id"]
-        is_streamed = truth(request, "stream")
+        response_id, is_streamed = request.path_params["response_id"], truth(request, "stream")
         after = whole_number(request, "starting_after", default=-1, least=-1, most=2**63 - 1)
+        whole = await service.get(tenant_of(request), response_id)
         if not is_streamed:
-            return JSONResponse(await service.get(tenant_of(request), response_id))
-        await service.get(tenant_of(request), response_id)
+            return JSONResponse(whole)
         return EventStream(
             service.follow(tenant_of(request), response_id, after=after), release=_nothing, keep_alive=keep_alive
         )
