@@ -1,6 +1,7 @@
 """Secrets in output: known ones in every form, tokens by their shape, the user's patterns; whole values and streams."""
 
 import base64
+import html
 import json
 import random
 import resource
@@ -25,6 +26,7 @@ SECRETS = {
     "LINES": "the first line of it\nthe second line of it",
     "AAAA": "aaaaaaaab",
     "INNER": "Zq9!x/+Kd8",
+    "MARKUP": "<a href='q'>5&6</a>",
     "SLASHES": "C:\\new\\table\\x41\\u0041",
 }
 PATTERNS = {"acme": "ACME-[0-9]+", "pin": "[0-9]{6}", "start": "^x+y", "word": r"\bfoo\w*"}
@@ -40,12 +42,27 @@ ALL = redactor(patterns=PATTERNS)
 
 def mixed(value: str, choices: random.Random) -> bytes:
     """The value with some of its bytes escaped in one way or another."""
-    forms = ("%c", "%c", "%c", "%%%02x", "%%%02X", "\\x%02x", "\\u%04x", "\x1b[1;31m%c\x1b[m\x1b[K")
+    forms = (
+        "%c",
+        "%c",
+        "%c",
+        "%%%02x",
+        "%%%02X",
+        "\\x%02x",
+        "\\u%04x",
+        "&#%d;",
+        "&#x%02X;",
+        "\x1b[1;31m%c\x1b[m\x1b[K",
+    )
     escaped = b""
     for byte in value.encode():
         form = choices.choice(forms)
         escaped += form.encode() % byte if byte < 128 else bytes([byte])
     return escaped
+
+
+def entities(value: str, form: str) -> str:
+    return "".join(c if c.isalnum() or c.isspace() else form % ord(c) for c in value)
 
 
 def encoded_forms(value: str) -> dict[str, bytes]:
@@ -75,6 +92,19 @@ def encoded_forms(value: str) -> dict[str, bytes]:
         "JSON with letters as they are": json.dumps(value, ensure_ascii=False).encode(),
         "JSON with \\/": json.dumps(value).replace("/", "\\/").encode(),
         "JSON in JSON": json.dumps(json.dumps(value)).encode(),
+        "JSON in JSON in JSON": json.dumps(json.dumps(json.dumps(value))).encode(),
+        "HTML as Python writes it": html.escape(value).encode(),
+        "HTML as Go writes it": entities(value, "&#%d;").encode(),
+        "HTML as PHP writes it": html.escape(value).replace("&#x27;", "&#039;").encode(),
+        "HTML as XML has it": html.escape(value).replace("&#x27;", "&apos;").encode(),
+        "HTML, great hexadecimal": entities(value, "&#X%04X;").encode(),
+        "HTML twice": html.escape(html.escape(value)).encode(),
+        "HTML in JSON": json.dumps(entities(value, "&#%d;")).encode(),
+        "JSON in HTML": html.escape(json.dumps(value)).encode(),
+        "JSON as Go writes it": json.dumps(value).replace("<", "\\u003c").replace("&", "\\u0026").encode(),
+        "JavaScript, braces": entities(value, "\\u{%x}").encode(),
+        "CSV": value.replace('"', '""').encode(),
+        "SQL and YAML": value.replace("'", "''").encode(),
         "Python": repr(value).encode(),
         "Python, bytes": repr(raw).encode(),
         "shell": shell.encode(),
@@ -137,6 +167,10 @@ ATOMS = st.one_of(
             b"%",
             b"%4",
             b"\\u00",
+            b"&",
+            b"&am",
+            b"&#x2",
+            b"&amp;",
             b"\\ud83d",
             b"'",
             b"://u:",

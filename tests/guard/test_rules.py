@@ -81,7 +81,7 @@ LABELLED = [
     ("url", "postgres://bob:", "s3cr%40t!", "@db.example.com:5432/x", "https://example.com:8080/a@b"),
     ("url", "git clone https://x-access-token:", some(30), "@github.example.com/a/b", "https://bob@example.com/"),
     ("azure", "AccountName=x;", "AccountKey=" + some(86) + "==", ";EndpointSuffix=y", "AccountKey=;"),
-    ("aws", "aws_secret_access_key = ", some(40), "\n", "aws_secret_access_key = " + some(41)),
+    ("aws", "aws_secret_access_key = ", some(40), "\n", "aws_secret_access_key = " + some(7)),
     ("aws", '"SecretAccessKey": "', some(40), '"', '"SecretAccessKey": "the key that belongs to it"'),
     ("assignment", "DB_PASSWORD=", "hunter2-and-more", "\n", "DB_PASSWORD=$OTHER_PASSWORD_1"),
     ("assignment", "export API_KEY=", some(20), " && x", "export API_KEY=changeme"),
@@ -117,6 +117,127 @@ def test_what_a_label_says_is_secret_is_hidden_and_the_label_stays(
 ) -> None:
     assert REDACT.text(f"-- {before}{secret}{after}") == f"-- {before}[REDACTED:{name}]{after}"
     assert REDACT.text(near_miss) == near_miss
+
+
+# The name, and what stands before the value and after it.
+ASSIGNED = [
+    ("api_key=", "abc123def456", ""),
+    ("export password=", "hunter22", " && x"),
+    ("token = ", "abc123def456", "\n"),
+    ("token=", "abc123def456", " user=bob"),
+    ("password: ", "hunter2hunter2", "  # the old one"),
+    ("client_secret = '", "a1b2c3d4e5", "'"),
+    ("mysql --password ", "hunter22", " -u root"),
+    ("mysql --password=", "hunter22", ""),
+    ("cli --token ", "a1b2c3d4", " x"),
+    ("cli --api-key '", "a1b2c3d4", "'"),
+    ('["--password", "', "hunter22", '"]'),
+    ("<password>", "hunter22", "</password>"),
+    ("&quot;password&quot;: &quot;", "hunter22", "&quot;"),
+    ("password=&#34;", "hunter22", "&#34;"),
+    ('{\\\\\\"api_key\\\\\\": \\\\\\"', "a1b2c3d4e5", '\\\\\\"}'),
+    ("GET /x?access_token=", "a1b2c3d4e5", "&x=1"),
+    ("X-Api-Key: ", "a1b2c3d4e5", ""),
+    ("DB_PASS=", "hunter22x", ""),
+    ("apiKey: '", "a1b2c3d4e5", "'"),
+    ("password=", "a1&b2c3d4", ""),
+    ("Server=x;Password=", "abc123!", ";User=y"),
+    ("TOKEN := ", "a1b2c3d4e5f6", ""),
+    ("(token=", "abc123def456", ")"),
+    ("password=", "hunter2", ""),
+]
+# What everyday code, help texts and logs say of such names.
+NOT_ASSIGNED = [
+    "token=get_token()",
+    "password=os.environ['X1']",
+    "password=None",
+    "token=token2",
+    "secret=config.secret",
+    "password = input()",
+    "token = tokens[0]",
+    "token = b64decode(x1)",
+    "if token == expected1:",
+    "password=$PASSWORD1",
+    "token=%s",
+    "token: str",
+    "password: required",
+    "token = response2.token",
+    "secret = client.V1Secret(",
+    "api_key=settings.API_KEY2",
+    "private_key=/etc/ssl/private/key1.pem",
+    "--private-key path/to/key1.pem",
+    "--password PASSWORD",
+    "--token <token>",
+    "--password string   the password",
+    "--secret id=mysecret1,src=file1",
+    "--password-stdin",
+    "--token-file x1234567",
+    "secret=projects/123/secrets/db2/versions/3",
+    "token=https://example.com/oauth2/token",
+    "tokens=1234",
+    "max_tokens=4096",
+    "prompt_tokens: 1234",
+    "total_tokens=128k",
+    "next_token=a1b2c3d4e5f6",
+    "nextToken = a1b2c3d4e5f6",
+    "token: Token12 = None",
+    "token_count = 12345678",
+    "password: Optional[str] = None",
+    "secret: v1.2.3",
+    "token = secrets.token_hex(16)",
+    "const token = req2.headers.authorization",
+    "self.password = password1",
+    "api_key: ${{ secrets.API_KEY2 }}",
+    "password=<your-password1>",
+    "passwd=/etc/passwd",
+    "token: 2024-01-02T10:00:00Z",
+    "def f(token=None, password='')",
+    "assert token != other1",
+    "secret_name=db-creds",
+    "tests/test_token.py::test_token_1 PASSED",
+    "password must have 8 characters and 1 digit",
+    "Enter password: ",
+    "token 'abc123def456' is unexpected",
+    "Unexpected token < in JSON at position 0",
+    "SyntaxError: Unexpected token }",
+    'token: "string"',
+    "csrf_token = generate_token(32)",
+    "key=value",
+    "secret = secret_v2",
+    "token=auth_token1",
+    "password={password1}",
+    "authKey := loadKey(v2)",
+    "git config credential.helper store",
+    "PasswordAuthentication no",
+    "# password = changeme",
+    'token := os.Getenv("X1")',
+    "secret=$(cat f1)",
+    "token=`cat f1`",
+    "password=***",
+    "access_key = var.access_key",
+    "access_key = module.iam2.access_key",
+    "apiKey: process.env.API_KEY1",
+    "--token=$TOKEN1",
+    "-e POSTGRES_PASSWORD=postgres",
+    "secretKeyRef:",
+    "secretName: my-secret-2",
+]
+
+
+@pytest.mark.parametrize("before, secret, after", ASSIGNED, ids=[before + secret for before, secret, _ in ASSIGNED])
+def test_a_value_is_hidden_however_it_is_assigned(before: str, secret: str, after: str) -> None:
+    text = f"{before}{secret}{after}"
+
+    assert REDACT.text(text) == f"{before}[REDACTED:assignment]{after}"
+    for step in (1, 5):
+        screen = REDACT.screen()
+        pieces = [screen.feed(text.encode()[at : at + step]) for at in range(0, len(text), step)]
+        assert b"".join([*pieces, screen.end()]).decode() == REDACT.text(text)
+
+
+@pytest.mark.parametrize("text", NOT_ASSIGNED)
+def test_what_only_speaks_of_a_secret_stays(text: str) -> None:
+    assert [REDACT.text(text), REDACT.text(f"{text}\n")] == [text, f"{text}\n"]
 
 
 def test_a_token_is_hidden_among_colours() -> None:

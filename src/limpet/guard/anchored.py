@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from limpet.guard.rules import Rule, Run
 
@@ -29,8 +30,11 @@ class Anchored:
 
     def __init__(self, rule: Rule) -> None:
         self.name = rule.name
+        self.is_general = rule.is_general
         self._hides = rule.hides
         self._mixed = rule.mixed
+        self._first = _first(rule.runs)
+        self._unless = re.compile(rule.unless) if rule.unless else None
         self._before = re.compile(rule.before) if rule.before else None
         after = f"(?![{rule.after}])" if rule.after else ""
         self._fits = re.compile(("".join(f"({_taken(run)})" for run in rule.runs) + after).encode())
@@ -41,6 +45,8 @@ class Anchored:
 
     def at(self, data: bytes, head: int, body: int, *, is_whole: bool, looks_back: bool = True) -> Fits | Open | None:
         """Whether it fits where its head stands, from `head` to `body`. `is_whole`: no more bytes will come."""
+        if body < len(data) and data[body] not in self._first:
+            return None
         # Open also where what stands before forbids it: a colour that is still to come may let it begin anew.
         if not is_whole and len(data) - body <= self._longest and self._open.match(data, body):
             return Open(self._public(data, body))
@@ -52,6 +58,8 @@ class Anchored:
         start, end = (head, found.end()) if self._hides is None else found.span(self._hides + 1)
         if self._mixed and not (_DIGIT.search(data, start, end) and _LETTER.search(data, start, end)):
             return None
+        if self._unless is not None and self._unless.fullmatch(data, start, end):
+            return None
         return Fits(start, end)
 
     def _public(self, data: bytes, body: int) -> int:
@@ -60,6 +68,21 @@ class Anchored:
             return body
         lead = self._lead.match(data, body)
         return lead.end() if lead else len(data)
+
+
+def _first(runs: tuple[Run, ...]) -> frozenset[int]:
+    """The bytes with which it can go on behind its head."""
+    found: frozenset[int] = frozenset()
+    for run in runs:
+        found |= _members(run.of)
+        if run.low:
+            break
+    return found
+
+
+@cache
+def _members(of: str) -> frozenset[int]:
+    return frozenset(found.start() for found in re.finditer(f"[{of}]".encode(), bytes(range(256))))
 
 
 def _taken(run: Run) -> str:

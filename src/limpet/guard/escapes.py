@@ -1,20 +1,29 @@
-"""Output as it reads once its escape sequences are undone: percent signs, backslashes, colours. Pure.
+"""Output as it reads once its escape sequences are undone: percent signs, backslashes, HTML's entities, colours. Pure.
 
-A secret in a URL, a JSON string or a coloured line is not there byte by byte. `Plain` is a stretch of output in which each
+A secret in a URL, a JSON string, a web page or a coloured line is not there byte by byte. `Plain` is a stretch of output in which each
 sequence stands for what it means, and it knows where every byte of it came from.
 """
 
 import re
 from bisect import bisect_right
+from html.entities import html5
 
 _HEX = "[0-9A-Fa-f]"
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9A-Fa-f]{2}", r"\\u[dD][c-fC-F][0-9A-Fa-f]{2}"
+# Entities by name, of whatever templates escape: ASCII, and the letters that PHP's htmlentities() names.
+_NAMED = {name[:-1]: text for name, text in html5.items() if name[-1] == ";" and len(text) == 1 and ord(text) < 0x180}
+_ENTITY = (
+    rf"&(?:#0{{0,8}}(?P<decimal>[0-9]{{1,7}})|#[xX]0{{0,8}}(?P<base16>{_HEX}{{1,6}})|(?P<named>{'|'.join(_NAMED)}));"
+)
 _SEQUENCE = re.compile(
     rf"%(?P<percent>{_HEX}{{2}})|(?P<pair>{_HIGH}{_LOW})|\\u(?P<unicode>{_HEX}{{4}})|\\x(?P<hex>{_HEX}{{2}})"
-    r"|\\(?P<octal>[0-3][0-7]{2})|\\(?P<letter>[abefnrtv])|\\(?P<itself>[ -/:-@\[-`{-~])|(?P<colour>\x1b\[[0-9;]{0,24}[mK])".encode()
+    rf"|\\u\{{(?P<braced>{_HEX}{{1,6}})\}}|\\U(?P<long>{_HEX}{{8}})"
+    r"|\\(?P<octal>[0-3][0-7]{2})|\\(?P<letter>[abefnrtv])|\\(?P<itself>[ -/:-@\[-`{-~])|(?P<colour>\x1b\[[0-9;]{0,24}[mK])"
+    rf"|{_ENTITY}".encode()
 )
 _UNFINISHED = re.compile(
-    rf"(?:%{_HEX}?|\\(?:u{_HEX}{{0,3}}|x{_HEX}?|[0-3][0-7]?)?|{_HIGH}(?:\\(?:u{_HEX}{{0,3}})?)?|\x1b(?:\[[0-9;]{{0,24}})?)\Z".encode()
+    rf"(?:%{_HEX}?|\\(?:u{_HEX}{{0,3}}|u\{{{_HEX}{{0,6}}|U{_HEX}{{0,7}}|x{_HEX}?|[0-3][0-7]?)?|{_HIGH}(?:\\(?:u{_HEX}{{0,3}})?)?"
+    rf"|\x1b(?:\[[0-9;]{{0,24}})?|&(?:#(?:[0-9]{{0,15}}|[xX]{_HEX}{{0,14}})|[A-Za-z]{{0,{max(map(len, _NAMED))}}})?)\Z".encode()
 )
 _LETTERS = dict(zip(b"abefnrtv", (b"\a", b"\b", b"\x1b", b"\f", b"\n", b"\r", b"\t", b"\v"), strict=True))
 # What every sequence that stands for nothing begins with.
@@ -25,10 +34,11 @@ LONGEST = 32
 
 def triggers(alphabet: bytes) -> list[bytes]:
     """What a sequence begins with that may stand for one of these bytes, or for nothing at all (a colour)."""
-    known = set(alphabet)
-    if not known:
+    if not alphabet:
         return [COLOUR]
-    found = [b"\\u", b"\\x", COLOUR, *(b"\\%d" % digit for digit in range(4))]
+    known = {*alphabet, *b"\\%&"}  # what is escaped may be an escape
+    found = [b"\\u", b"\\U", b"\\x", b"&#", COLOUR, *(b"\\%d" % digit for digit in range(4))]
+    found += [b"&%b;" % name.encode() for name, text in _NAMED.items() if set(text.encode()) <= known]
     for byte in known:
         code = b"%02x" % byte
         found += [
@@ -51,7 +61,7 @@ def unfinished(data: bytes, start: int) -> int | None:
 def between(data: bytes, start: int, at: int) -> int:
     """`at`, or where the sequence begins in whose middle it lies. `start` lies between two sequences."""
     for place in range(max(start, at - LONGEST), at):
-        if data[place] in b"\\%\x1b" and not _is_escaped(data, start, place):
+        if data[place] in b"\\%&\x1b" and not _is_escaped(data, start, place):
             found = _SEQUENCE.match(data, place)
             if found is not None and found.end() > at:
                 return place
@@ -120,6 +130,10 @@ def _meaning(found: re.Match[bytes]) -> bytes:
             return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)).encode()
         case "unicode":
             return chr(int(text, 16)).encode("utf-8", "surrogatepass")
+        case "base16" | "braced" | "long" | "decimal":
+            return _character(int(text, 10 if kind == "decimal" else 16), text)
+        case "named":
+            return _NAMED[text.decode()].encode()
         case "octal":
             return bytes([int(text, 8)])
         case "letter":
@@ -128,3 +142,8 @@ def _meaning(found: re.Match[bytes]) -> bytes:
             return text
         case _:
             return b""
+
+
+def _character(code: int, text: bytes) -> bytes:
+    """Of that number in Unicode; the digits themselves where there is none."""
+    return chr(code).encode("utf-8", "surrogatepass") if code <= 0x10FFFF else text

@@ -20,11 +20,13 @@ CONTEXT = 32
 REACH = 4096
 # A token of known shape is found among colours if it is no longer.
 COLOURED = 512
+# So often what is escaped is undone that was escaped before: a page in a JSON string in a log of JSON.
+NESTED = 4
 _HEAD = 12
 # Up to so many heads the fastest automaton is taken: twice as fast as the next, a few KiB for each head.
 _MANY = 8192
 # Which of two stretches that begin together gives the name.
-KNOWN, FAMILY, PATTERN = range(3)
+KNOWN, FAMILY, GENERAL, PATTERN = range(4)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -123,7 +125,7 @@ class Heads:
         found = Found(undecided=len(data), public=len(data))
         triggers = self._try(data, start, found, is_whole=is_whole)
         if self._reach:
-            self._look_behind_escapes(data, start, triggers, found, is_whole=is_whole)
+            self._look_behind_escapes(data, start, triggers, found, is_whole=is_whole, levels=NESTED)
             found.undecided = escapes.between(data, start, found.undecided)
         return found
 
@@ -141,7 +143,7 @@ class Heads:
             for rule in head.rules:
                 match rule.at(data, at, body, is_whole=is_whole):
                     case Fits(begin, end):
-                        found.spans.append(Span(begin, FAMILY, end, rule.name))
+                        found.spans.append(Span(begin, GENERAL if rule.is_general else FAMILY, end, rule.name))
                     case Open(public):
                         found.wait(at, public)
             if head.is_trigger:
@@ -166,9 +168,9 @@ class Heads:
                     break
 
     def _look_behind_escapes(
-        self, data: bytes, start: int, triggers: list[int], found: Found, *, is_whole: bool
+        self, data: bytes, start: int, triggers: list[int], found: Found, *, is_whole: bool, levels: int
     ) -> None:
-        """Find the known forms that are there only once the sequences are undone."""
+        """Find the known forms that are there only once the sequences are undone, so many `levels` of them."""
         end = len(data)
         if not is_whole and (cut := escapes.unfinished(data, start)) is not None:
             found.wait(cut, cut)
@@ -178,25 +180,30 @@ class Heads:
             begin = escapes.run_start(data, start, max(start, first - self._reach))
             stop = min(end, last + self._reach + escapes.LONGEST)
             plain = escapes.Plain(data, begin, stop)
-            self._try_plain(data, plain, found, is_whole=is_whole or stop < end)
+            self._try_plain(data, plain, found, is_whole=is_whole or stop < end, levels=levels - 1)
 
-    def _try_plain(self, data: bytes, plain: escapes.Plain, found: Found, *, is_whole: bool) -> None:
+    def _try_plain(self, data: bytes, plain: escapes.Plain, found: Found, *, is_whole: bool, levels: int) -> None:
         if self._finder is None:
             return
         inside = Found(undecided=len(plain.data), public=len(plain.data))
+        triggers: list[int] = []
         for index, at, body in self._finder.find_matches_as_indexes(plain.data, overlapping=True):
             head = self._heads[index]
             if head.literals is not None:
                 self._try_literals(head.literals, plain.data, at, inside, is_whole=is_whole)
+            if head.is_trigger:
+                triggers.append(at)
             # A colour may still come into what is open.
             for rule in head.rules if plain.has_colours or not is_whole else ():
                 match rule.at(plain.data, at, body, is_whole=is_whole, looks_back=False):
                     case Fits(begin, end) if end - at <= COLOURED and plain.is_coloured(at, end):
-                        inside.spans.append(Span(begin, FAMILY, end, rule.name))
+                        inside.spans.append(Span(begin, GENERAL if rule.is_general else FAMILY, end, rule.name))
                     case Open() if len(plain.data) - at <= COLOURED:
                         inside.wait(at, at)
         if not is_whole:
             self._wait_for_heads(plain.data, 0, inside)
+        if levels:
+            self._look_behind_escapes(plain.data, 0, triggers, inside, is_whole=is_whole, levels=levels)
         for span in inside.spans:
             begin, end = plain.start_of(span.start), plain.end_of(span.end)
             if end - begin <= REACH:

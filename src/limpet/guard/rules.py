@@ -6,6 +6,7 @@ commit ids and lock files would fall to it.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 WORD = "A-Za-z0-9"
 URL_SAFE = "A-Za-z0-9_-"
@@ -34,7 +35,8 @@ class Run:
 class Rule:
     """One shape. `before` is what must hold in front of the head (a look-behind), `after` the class of bytes that may not follow.
 
-    `hides` is the run that is the secret; None hides head and all. `mixed` asks for a digit and a letter in the hidden part.
+    `hides` is the run that is the secret; None hides head and all. `mixed` asks for a digit and a letter in the hidden part; what
+    `unless` matches as a whole is none. Where others fit too, they name what `is_general` would hide.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Rule:
     after: str = ""
     hides: int | None = None
     mixed: bool = False
+    unless: bytes = b""
+    is_general: bool = False
 
 
 def _token(name: str, heads: str, of: str, low: int, high: int = 255, *, exact: bool = False) -> Rule:
@@ -109,7 +113,7 @@ KEYS = (
 )
 
 _QUOTE = "\"'"
-_SAID = (Run(r"\\", 0, 1), Run(_QUOTE, 0, 1), Run(" \t", 0, 4), Run(":=", 1, 2), Run(" \t", 0, 4), Run(r"\\", 0, 1))
+_SAID = (Run(r"\\", 0, 7), Run(_QUOTE, 0, 1), Run(" \t", 0, 4), Run(":=", 1, 2), Run(" \t", 0, 4), Run(r"\\", 0, 7))
 LABELLED = (
     Rule(
         name="bearer",
@@ -153,38 +157,105 @@ LABELLED = (
 )
 
 _NAMES = (
-    *_cased("password", "passwd", "passphrase", "secret", "token", "api_key", "apikey", "api-key"),
-    *_cased("access_key", "private_key", "secret_key", "client_secret"),
+    *_cased("secret", "token", "api_key", "apikey", "api-key", "auth_key", "encryption_key", "signing_key"),
+    *_cased("access_key", "private_key", "secret_key", "client_secret", "access-key", "client-secret", "secret-key"),
     *("apiKey", "ApiKey", "accessKey", "privateKey", "secretKey", "clientSecret", "accessToken", "authToken"),
 )
+_PASSWORDS = (*_cased("password", "passwd", "passphrase"), "_pass", "_PASS", "_pwd", "_PWD")
+_OPTIONS = tuple(
+    f"--{name}"
+    for name in "password passwd passphrase token auth-token access-token api-token api-key api_key apikey secret client-secret"
+    " access-key secret-key".split()
+)
+# What stands behind such a name in code, configuration and messages and is no secret: names of variables and classes, paths,
+# addresses, references to where the secret is kept, versions, dates, a comparison.
+_NO_SECRET = rb"""(?x)
+    [A-Za-z_]+(?:[0-9]{1,2}[A-Za-z_]*)? (?:\.[A-Za-z_]+(?:[0-9]{1,2}[A-Za-z_]*)?)+
+    | (?i:(?=[a-z_]*(?:pass|secret|token|key|auth|cred|conf|env|arg|param|value|user)))[A-Za-z_]+[0-9]{0,2}
+    | (?:[A-Z][a-z]+){2,}[0-9]{0,2}
+    | (?:~|\.\.?)(?:/[A-Za-z0-9_.-]+)*/? | (?:/[A-Za-z0-9_.-]+){2,}/?
+    | [A-Za-z0-9_./-]+\.(?:py|js|ts|go|rs|c|h|rb|sh|json|ya?ml|toml|ini|cfg|txt|pem|key|crt|env|md)(?::.*)?
+    | [a-z][a-z0-9+.-]*://.* | (?:arn|op|vault|ssm|file|env|ref|projects?|secrets?|id|type|src)[:/=].*
+    | v?[0-9]+(?:\.[0-9]+)+ | [0-9]{4}-[0-9]{2}-[0-9]{2}.* | =.*
+"""
+_NO_CODE = r"({\[<$`"
+_SPACE = " \t"
+_WITHOUT_AND = VALUE.replace("&", "")
+_ENTITY = (Run("&", 1, 1), Run("#A-Za-z0-9", 2, 7), Run(";", 1, 1))
+
+
+def _assigned(heads: tuple[str, ...], *runs: Run, value: str = VALUE, least: int, **more: Any) -> Rule:
+    """A name, what stands between, and the value."""
+    then: tuple[Run, ...] = more.pop("then", ())
+    return Rule(
+        name="assignment", heads=heads, runs=(*runs, Run(value, least, 512), *then), hides=len(runs), mixed=True,
+        before=NO_CURSOR, is_general=True, **more,
+    )  # fmt: skip
+
+
+def _assignments(names: tuple[str, ...], least: int) -> tuple[Rule, ...]:
+    """Every way in which configuration, data and code give one of these names a value of at least so many characters."""
+    elements = tuple(f"{name}>" for name in names)
+    return (
+        # "password": "…"   password='…'   token = "…"
+        _assigned(names, *_SAID, Run(_QUOTE, 1, 1), least=least, then=(Run(r"\\", 0, 7), Run(_QUOTE, 1, 1))),
+        # password: …   as in YAML, before a comment or the line's end
+        _assigned(names, Run(":", 1, 1), Run(" ", 1, 8), least=least, after=r"^\s", unless=_NO_SECRET),
+        # DB_PASSWORD=…   api_key=…   as in an environment; of an address only up to its next &name=
+        _assigned(
+            names, Run("=", 1, 1), least=least, after=_NO_CODE, unless=_NO_SECRET + rb" | .*&[A-Za-z_][A-Za-z0-9_]*=.*"
+        ),
+        _assigned(names, Run("=", 1, 1), value=_WITHOUT_AND, least=least, after=_NO_CODE, unless=_NO_SECRET),
+        # token = …   as in an ini file
+        _assigned(
+            names,
+            Run(_SPACE, 1, 4),
+            Run(":?+", 0, 1),
+            Run("=", 1, 1),
+            Run(_SPACE, 0, 4),
+            least=least,
+            after=r"^\s",
+            unless=_NO_SECRET,
+        ),
+        _assigned(
+            names, Run(":?+", 0, 1), Run("=", 1, 1), Run(_SPACE, 1, 4), least=least, after=r"^\s", unless=_NO_SECRET
+        ),
+        # <password>…</password>
+        _assigned(elements, value=_WITHOUT_AND, least=least, then=(Run("<", 1, 1),), unless=_NO_SECRET),
+        # &quot;password&quot;: &quot;…&quot;   password=&#34;…&#34;
+        _assigned(
+            names,
+            *_ENTITY,
+            Run(_SPACE, 0, 4),
+            Run(":=", 1, 2),
+            Run(_SPACE, 0, 4),
+            *_ENTITY,
+            value=_WITHOUT_AND,
+            least=least,
+        ),
+        _assigned(
+            names, Run(_SPACE, 0, 4), Run(":=", 1, 2), Run(_SPACE, 0, 4), *_ENTITY, value=_WITHOUT_AND, least=least
+        ),
+    )
+
+
+_BACKSLASHES = Run(r"\\", 0, 7)
 ASSIGNED = (
-    # "password": "…"   password='…'   token = "…"
-    Rule(
-        name="assignment",
-        heads=_NAMES,
-        runs=(*_SAID, Run(_QUOTE, 1, 1), Run(VALUE, 8, 512), Run(r"\\", 0, 1), Run(_QUOTE, 1, 1)),
-        before=NO_CURSOR,
-        hides=7,
-        mixed=True,
-    ),
-    # password: …   at the end of a line, as in YAML
-    Rule(
-        name="assignment",
-        heads=_NAMES,
-        runs=(Run(":", 1, 1), Run(" ", 1, 8), Run(VALUE, 8, 512)),
-        before=NO_CURSOR,
-        after=r"\x00-\x09\x0b\x0c\x0e-\xff",
-        hides=2,
-        mixed=True,
-    ),
-    # DB_PASSWORD=…   as in an environment
-    Rule(
-        name="assignment",
-        heads=tuple(name + "=" for name in _NAMES if name.isupper() and "-" not in name),
-        runs=(Run(VALUE, 8, 512),),
-        after=r"({\[<$`",
-        hides=0,
-        mixed=True,
+    *_assignments(_PASSWORDS, 6),
+    *_assignments(_NAMES, 8),
+    # --password …   and   "--password", "…"
+    _assigned(_OPTIONS, Run(" ", 1, 4), _BACKSLASHES, Run(_QUOTE, 0, 1), least=6, after=_NO_CODE, unless=_NO_SECRET),
+    _assigned(
+        _OPTIONS,
+        _BACKSLASHES,
+        Run(_QUOTE, 1, 1),
+        Run(_SPACE, 0, 4),
+        Run(",", 1, 1),
+        Run(r"\s", 0, 16),
+        _BACKSLASHES,
+        Run(_QUOTE, 1, 1),
+        least=6,
+        unless=_NO_SECRET,
     ),
     # ?token=…   in an address
     Rule(

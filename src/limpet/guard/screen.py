@@ -44,7 +44,9 @@ class Screen:
     def empty(self) -> bool:
         """Whether a new screen that gets only what comes next gives out the same."""
         end = self._base + len(self._data)
-        is_done = self._decided == end and self._hidden[0] <= end
+        reached, name = self._hidden
+        # A stretch that ends here would go on in another one of its name: a new screen would set a second marker.
+        is_done = self._decided == end and (reached < end or not name)
         if self._has_patterns:
             return is_done and (not self._data or self._data.endswith(b"\n"))
         return is_done and (not self._data or _RESTS_AFTER.search(self._data) is not None)

@@ -1,7 +1,8 @@
 """The forms in which a known secret may come out: itself, and what programs commonly make of it. Pure.
 
-Beside these `escapes` undoes percent signs, backslashes and colours, in any mixture. What else changes every byte (rev, gzip,
-one character a line) is not recognised: redaction stops accidents, and what must never be seen must not be in the box.
+Beside these `escapes` undoes percent signs, backslashes, HTML's entities and colours, in any mixture and one in the other. What else
+changes every byte (rev, gzip, one character a line) is not recognised: redaction stops accidents, and what must never be seen must
+not be in the box.
 """
 
 import base64
@@ -84,6 +85,8 @@ def _forms_of(text: str) -> Iterator[bytes]:
     yield _encoded(html.escape(text))
     yield _encoded(shlex.quote(text).removeprefix("'").removesuffix("'"))
     yield _encoded(text.replace("'", "'\\''"))
+    yield _encoded(text.replace("'", "''"))  # SQL, YAML, PowerShell
+    yield _encoded(text.replace('"', '""'))  # CSV
 
 
 def _base64(raw: bytes) -> Iterator[bytes]:
