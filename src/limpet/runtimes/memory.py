@@ -21,6 +21,7 @@ from limpet.core.errors import BadCommand, BootFailed, OfferMissing, SandboxClos
 from limpet.core.ports import Files, Held, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
 from limpet.runtimes.process import SpooledProcess
 from limpet.runtimes.refusals import refuse_impossible, refuse_impossible_spec
+from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 from limpet.runtimes.virtualfiles import VirtualFiles
 
 NAME = "memory"
@@ -94,14 +95,16 @@ class MemoryProcess(SpooledProcess):
 class MemorySandbox:
     """core.ports.Sandbox. Its runtime runs `serve` in a task."""
 
-    def __init__(self, ref: SandboxRef, *, env: Mapping[str, str]) -> None:
+    def __init__(self, ref: SandboxRef, *, env: Mapping[str, str], inject_fault: InjectFault | None = None) -> None:
         self._ref = ref
+        self._inject_fault = inject_fault
         self._env = env
         self._systems = {root: empty_file_system() for root in (DATA, HOME, "/tmp")}
         self._files = VirtualFiles(self._systems)
         self._processes: dict[str, MemoryProcess] = {}
-        self._tasks: TaskGroup | None = None
+        self._supervisor: BoxSupervisor | None = None
         self._closed = False
+        self._failure: str | None = None
         self._serves = anyio.Event()
         self._ends = anyio.Event()
         self._served = anyio.Event()
@@ -127,14 +130,19 @@ class MemorySandbox:
         """Be there until `destroy`."""
         try:
             async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
+                self._supervisor = BoxSupervisor(tasks, self._ref.name, end=self.fail, inject_fault=self._inject_fault)
                 self._serves.set()
                 await self._ends.wait()
                 tasks.cancel_scope.cancel()
         finally:
             for process in self._processes.values():
-                process.leave(SandboxGone("it was ended."))
+                process.leave(SandboxGone(self._failure or "it was ended."))
             self._served.set()
+
+    async def fail(self, reason: str) -> None:
+        """End it, since a task of it has failed; whoever uses it later is told."""
+        self._failure = reason
+        self._ends.set()
 
     async def start(self, command: Command, exec_id: str) -> Process:
         self._require_open()
@@ -148,8 +156,8 @@ class MemorySandbox:
             )
         process = MemoryProcess(self, exec_id, self._interpreter(command), command)
         self._processes[exec_id] = process
-        assert self._tasks is not None
-        self._tasks.start_soon(process.run)
+        assert self._supervisor is not None
+        self._supervisor.start("runs a command", process.run)
         return process
 
     async def find(self, exec_id: str) -> Process | None:
@@ -193,6 +201,8 @@ class MemorySandbox:
     def _require_open(self) -> None:
         if self._closed:
             raise SandboxClosed
+        if self._failure is not None:
+            raise SandboxGone(self._failure)
 
 
 def _is_unicode(text: str) -> bool:
@@ -200,9 +210,10 @@ def _is_unicode(text: str) -> bool:
 
 
 class MemoryRuntime:
-    """core.ports.Runtime. Its sandboxes, files included, are gone when it closes."""
+    """core.ports.Runtime. Its sandboxes, files included, are gone when it closes. For `inject_fault` see `supervisor`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, inject_fault: InjectFault | None = None) -> None:
+        self._inject_fault = inject_fault
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
         self._living: dict[str, MemorySandbox] = {}
@@ -245,10 +256,11 @@ class MemoryRuntime:
     async def create(self, spec: SandboxSpec) -> Sandbox:
         self._refuse(spec)
         ref = SandboxRef(runtime=NAME, name=spec.name, boot_id=secrets.token_hex(16))
-        sandbox = MemorySandbox(ref, env=dict(spec.env))
+        sandbox = MemorySandbox(ref, env=dict(spec.env), inject_fault=self._inject_fault)
         assert self._tasks is not None
         self._living[spec.name] = sandbox
-        self._tasks.start_soon(self._keep, sandbox)
+        supervisor = BoxSupervisor(self._tasks, spec.name, end=sandbox.fail, inject_fault=self._inject_fault)
+        supervisor.start("keeps it", self._keep, sandbox)
         try:
             await sandbox.serving()
         except BaseException:

@@ -52,6 +52,15 @@ def name_of(pid: int) -> bytes:
     return read(f"/proc/{pid}/comm").removesuffix(b"\n")
 
 
+def pid_inside(pid: int) -> int | None:
+    """Its pid in its own pid namespace (NSpid of proc_pid_status(5)); None if there is no such process."""
+    for line in read(f"/proc/{pid}/status").split(b"\n"):
+        if line.startswith(b"NSpid:"):
+            found = list(numbers(line))
+            return found[-1] if found else None
+    return None
+
+
 def read(path: str) -> bytes:
     """The whole file; empty where it cannot be read, or not any more."""
     try:

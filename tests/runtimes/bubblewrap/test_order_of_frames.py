@@ -13,12 +13,15 @@ from limpet.core.ports import SandboxRef
 from limpet.runtimes.bubblewrap.client import Client
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
+from limpet.runtimes.bubblewrap.settings import Agent
+from limpet.runtimes.bubblewrap.time_limits import TimeLimits
 from limpet.runtimes.memory import MemoryRuntime
+from limpet.runtimes.supervisor import BoxSupervisor
 from tests.runtimes.bubblewrap.boxes import box_of
 
 pytestmark = pytest.mark.anyio
 
-_RUNS = {"process": 1, "outcome": None, "code": 0, "terminal": False}
+_RUNS = {"process": 1, "outcome": None, "code": 0, "terminal": False, "kept": [0, 0, 0, 0]}
 _ENDED = wire.frame(wire.ENDED, 1, wire.encode({"outcome": "exited", "code": 3}))
 
 
@@ -30,14 +33,22 @@ async def _a_box_played_here() -> AsyncIterator[tuple[BubblewrapSandbox, socket.
     theirs.setblocking(False)
     client = Client(ours)
     async with MemoryRuntime() as memory, box_of(memory) as other, anyio.create_task_group() as tasks:
-        tasks.start_soon(client.run, tasks)
+        tasks.start_soon(client.serve)
+        tasks.start_soon(client.keep_sending)
         ref = SandboxRef(runtime="bubblewrap", name="played", boot_id="b")
-        yield BubblewrapSandbox(ref, client, other.files, memory.offers, ending=_nothing, leaving=_nothing), theirs
+        supervisor = BoxSupervisor(tasks, "played", end=_nothing)
+        limits = TimeLimits(Agent(boot_id="b", pid=0, started=""), client, supervisor, grace=1.0)
+        yield (
+            BubblewrapSandbox(
+                ref, client, other.files, memory.offers, ending=_nothing, leaving=_nothing, time_limits=limits
+            ),
+            theirs,
+        )
         client.close()
         theirs.close()
 
 
-async def _nothing() -> None:
+async def _nothing(*_: str) -> None:
     """There is no box to end."""
 
 

@@ -45,7 +45,8 @@ async def test_a_lie_is_the_end_of_the_connection(lie: str) -> None:
     client = Client(ours)
     outcomes: list[Outcome] = []
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(client.run, tasks)
+        tasks.start_soon(client.serve)
+        tasks.start_soon(client.keep_sending)
         client.follow(1, outcomes.append)
         with anyio.fail_after(5):
             async with anyio.create_task_group() as asking:
@@ -58,7 +59,7 @@ async def test_a_lie_is_the_end_of_the_connection(lie: str) -> None:
     assert client.gone is not None
     assert [type(outcome) for outcome in outcomes] == [Lost]
     with pytest.raises(SandboxGone):
-        await client.request(wire.TOUCH, {})
+        await client.ask(wire.TOUCH, {})
 
 
 async def _answer(theirs: socket.socket, lie: Callable[[int], bytes]) -> None:

@@ -1,61 +1,69 @@
-"""The host's end of a connection to an agent. Whatever a box sends is checked before it is believed.
+"""The host's end of a connection to an agent: a socket around `agent_protocol`, and those who wait for its events.
 
-What comes is taken as the loop sees it; requests wait for their reply, readers for their output. A frame that cannot be ends the
-connection, and everything that waited hears that the sandbox is gone.
+What comes is taken as the loop sees it. The first thing that cannot be ends the connection: everything that waited hears that the
+sandbox is gone, and nothing that came behind it is looked at.
 """
 
 import asyncio
 import os
 import socket
-import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
 import anyio
-from anyio.abc import TaskGroup
 
-from limpet.core.command import Aborted, Chunk, Exited, Lost, Outcome, Position, TimedOut
+from limpet.core.command import Chunk, Lost, Outcome, Position
 from limpet.core.errors import SandboxGone
-from limpet.runtimes.bubblewrap.awaited import Pouring, Reading, Reply
+from limpet.runtimes.bubblewrap.agent_events import (
+    Answer,
+    Broken,
+    Described,
+    Ended,
+    Event,
+    Greeted,
+    Output,
+    OutputDropped,
+    OutputEnded,
+    Refused,
+    Started,
+    WritersStopped,
+)
+from limpet.runtimes.bubblewrap.agent_protocol import RECEIVE, AgentProtocol
+from limpet.runtimes.bubblewrap.agent_values import LARGEST
+from limpet.runtimes.bubblewrap.awaited import AnswerOverdue, Pending, Reading
 from limpet.runtimes.bubblewrap.inside import wire
-from limpet.runtimes.bubblewrap.inside.process import ABORTED, EXITED, TIMED_OUT
 
-_RECEIVE = 1 << 18
-_HEAD = wire.HEADER.size + wire.CHUNK.size  # bytes that go before output
-_MUCH = 1 << 14  # bytes of output in one frame that are handed on before all are there
-_NOTED = 10_000  # processes with notes
-_NOTES = 16  # of one process, and how long each may be
-_NOTE_LIMIT = 500
+_NOTED = 1 << 18  # characters of notes, of all processes together
+_UNSENT = 256 << 20  # bytes
 _DROPPED = "That part of the command's output was let go of already."
 _BROKEN = "It broke the protocol: {}."
+_SILENT = "Its agent does not answer any more."
 
 
 class Client:
-    """A connection to one agent. `run` serves it until it breaks or `close` is called; then `gone` says why."""
+    """A connection to one agent. `serve` hears it until it breaks or `close` is called, `keep_sending` sends what the socket did not
+    take at once; then `gone` says why it ended."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
-        self._in = bytearray(wire.TO_HOST_LIMIT + wire.HEADER.size)
-        self._held = 0  # bytes of it that are not taken yet
-        self._room = _RECEIVE  # bytes of it to fill next
-        self._pouring: Pouring | None = None
+        self._protocol = AgentProtocol()
         self._out = bytearray()
         self._writable = anyio.Event()
-        self._next = 1
-        self._replies: dict[int, Reply] = {}
+        self._pending: dict[int, Pending] = {}
         self._readings: dict[int, Reading] = {}
         self._endings: dict[int, Callable[[Outcome], None]] = {}
+        self._notes: dict[int, tuple[str, ...]] = {}  # by process, of those that ran into bounds
+        self._noted = 0
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = anyio.Event()
         self._failure: Exception | None = None
-        self.notes: dict[int, list[str]] = {}  # by process, of those that ran into bounds
+        self.has_lied = False  # whether it ended because of what the agent sent
         self.gone: str | None = None
 
-    async def run(self, tasks: TaskGroup) -> bool:
-        """Receive until the end; one more task sends what the socket did not take at once. True if `close` ended it."""
-        tasks.start_soon(self._keep_sending)
+    async def serve(self) -> bool:
+        """Receive until the end. True if `close` ended it. Raises what a fault of ours raised while an event was handled."""
         # anyio would take the socket out of the loop after each time that something came: a tenth of a short command's time.
         self._loop = asyncio.get_running_loop()
         if self.gone is None:
@@ -63,23 +71,14 @@ class Client:
         try:
             await self._over.wait()
         finally:
-            closed = self._closed
-            self.close()
+            # Where this is cancelled, whoever does that closes, and says why.
+            if self.gone is None:
+                self._loop.remove_reader(self._socket)
+        closed = self._closed
+        self.close()
         if self._failure is not None:
             raise self._failure
         return closed
-
-    def _hear(self) -> None:
-        """Something has come."""
-        try:
-            self._receive()
-        except (wire.BadFrame, struct.error) as error:
-            self._end(_BROKEN.format(error))
-        except OSError:
-            self._end("Its agent does not answer any more.")
-        except Exception as error:  # noqa: BLE001 - a fault of ours: `run` raises it, where the loop would only log it
-            self._failure = error
-            self._end("Its answer was not understood.")
 
     def close(self, reason: str = "It was let go of.") -> None:
         """Close the connection; everybody who waits gets SandboxGone. Twice is quiet."""
@@ -97,69 +96,157 @@ class Client:
             self._loop.remove_reader(self._socket)
         self._over.set()
         self._writable.set()
-        for reply in self._replies.values():
-            reply.arrived.set()
+        self._out = bytearray()
+        for pending in self._pending.values():
+            pending.arrived.set()
         for reading in self._readings.values():
             reading.wake()
-        for tell in self._endings.values():
+        endings, self._endings = self._endings, {}
+        for tell in endings.values():
             tell(Lost(f"The sandbox is gone. {reason}"))
 
     def raise_gone(self) -> NoReturn:
-        raise SandboxGone(self.gone or "Its agent does not answer any more.")
+        raise SandboxGone(self.gone or _SILENT)
 
-    async def request(
-        self,
-        kind: int,
-        values: Mapping[str, object],
-        *,
-        payload: bytes | None = None,
-        heard: Callable[[Reply], None] | None = None,
-        ahead: Reading | None = None,
-    ) -> Reply:
-        """Ask, and wait for the answer. What `heard` takes from it, it takes before the next frame comes. Raises SandboxGone."""
-        number = self._number()
-        reply = self._replies[number] = Reply(heard=heard, ahead=ahead)
+    # What comes
+
+    def _hear(self) -> None:
+        """Something has come."""
         try:
-            self.post(kind, number, wire.encode(dict(values)) if payload is None else payload)
-            await reply.arrived.wait()
+            data = self._socket.recv(self._protocol.wants)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._end(_SILENT)
+            return
+        if not data:
+            self._end("It ended.")
+            return
+        try:
+            for event in self._protocol.receive(data):
+                if self.gone is not None:
+                    return
+                self._take(event)
+        except Exception as error:  # noqa: BLE001 - a fault of ours: `serve` raises it, where the loop would only log it
+            self._failure = error
+            self._end("Its answer was not understood.")
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Output(number, chunk):
+                if (reading := self._readings.get(number)) is not None:
+                    reading.put(chunk)
+            case OutputEnded(number) | OutputDropped(number):
+                if (reading := self._readings.pop(number, None)) is not None:
+                    reading.has_all = isinstance(event, OutputEnded)
+                    reading.was_dropped = not reading.has_all
+                    reading.wake()
+            case Ended(process, outcome, notes):
+                self._keep_notes(process, notes)
+                if (tell := self._endings.pop(process, None)) is not None:
+                    tell(outcome)
+            case Broken(reason):
+                self.has_lied = True
+                self._end(_BROKEN.format(reason))
+            case _:
+                self._take_answer(event)
+
+    def _take_answer(self, answer: Answer) -> None:
+        if isinstance(answer, Started | Described):
+            self._keep_notes(answer.process, answer.notes)
+        pending = self._pending.pop(answer.request, None)
+        if pending is None:
+            return  # whoever asked was cancelled before this came
+        pending.answer = answer
+        if pending.heard is not None:
+            pending.heard(answer)
+        pending.arrived.set()
+
+    def _keep_notes(self, process: int, notes: tuple[str, ...]) -> None:
+        self.drop_notes(process)
+        size = sum(map(len, notes))
+        if notes and self._noted + size <= _NOTED:
+            self._notes[process] = notes
+            self._noted += size
+
+    def drop_notes(self, process: int) -> None:
+        self._noted -= sum(map(len, self._notes.pop(process, ())))
+
+    def notes(self, process: int) -> tuple[str, ...]:
+        """What was said about bounds that this process ran into, until they are dropped."""
+        return self._notes.get(process, ())
+
+    # What is asked
+
+    async def greet(self) -> Greeted:
+        """Who it is. Raises SandboxGone."""
+        answer = await self.ask(wire.HELLO, {"version": wire.VERSION})
+        if not isinstance(answer, Greeted):
+            raise SandboxGone("Its agent does not greet.")
+        return answer
+
+    async def stop_writers(self, reason: str, *, every: bool) -> int | None:
+        """Have the newest process that writes killed, or every one: how many were. None if it should be asked again a tenth of a second
+        later. Raises SandboxGone."""
+        answer = await self.ask(wire.STOP_WRITERS, {"reason": reason, "every": every})
+        return answer.killed if isinstance(answer, WritersStopped) else 0
+
+    async def ask(
+        self, kind: int, values: Mapping[str, object], *, heard: Callable[[Answer], None] | None = None
+    ) -> Answer:
+        """Ask, and wait for the answer. Raises SandboxGone."""
+        return await self.ask_with(kind, wire.encode(dict(values)), Pending(heard))
+
+    async def ask_with(self, kind: int, payload: bytes, pending: Pending, *, reading: Reading | None = None) -> Answer:
+        """As `ask`. What `pending` hears, it hears before the next event is looked at; `reading` goes with the request. Raises
+        AnswerOverdue too, where `pending` was given up."""
+        number = self._ask(kind, payload, pending, reading)
+        try:
+            await pending.arrived.wait()
         finally:
-            self._replies.pop(number, None)
-        if self.gone is not None and not reply.values and not reply.refused:
+            if not pending.is_given_up:
+                self._pending.pop(number, None)
+        if pending.answer is None and self.gone is not None:
             self.raise_gone()
-        return reply
+        if pending.answer is None:
+            raise AnswerOverdue
+        return pending.answer
 
-    def _number(self) -> int:
-        self._next = self._next % 0x7FFFFFFF + 1
-        return self._next
+    def ask_soon(self, kind: int, values: Mapping[str, object]) -> None:
+        """Ask, and let the answer go. Quiet where the connection has ended."""
+        if self.gone is None:
+            self._ask(kind, wire.encode(dict(values)), Pending(), None)
 
-    def post(self, kind: int, number: int, payload: bytes) -> None:
-        """Send a frame; what the socket does not take now follows. Raises SandboxGone."""
+    def _ask(self, kind: int, payload: bytes, pending: Pending, reading: Reading | None) -> int:
         if self.gone is not None:
             self.raise_gone()
-        self._out += wire.frame(kind, number, payload)
-        self._send_some()
+        number, data = self._protocol.ask(kind, payload, reader=None if reading is None else reading.number)
+        self._pending[number] = pending
+        self._post(data)
+        if self._protocol.is_ignored:
+            self._end("Its agent leaves too much without an answer.")
+        return number
 
-    def post_soon(self, kind: int, number: int, payload: bytes) -> None:
-        """Send a frame with the next one, or when the caller has gone on. Raises SandboxGone."""
-        if self.gone is not None:
-            self.raise_gone()
-        self._out += wire.frame(kind, number, payload)
-        if self._loop is None:
-            self._writable.set()
-        else:
-            self._loop.call_soon(self._send_some)
+    def _post(self, data: bytes) -> None:
+        """Send; what the socket does not take now follows."""
+        if self.gone is None and data:
+            self._out += data
+            self._send_some()
 
     def _send_some(self) -> None:
         try:
             while self._out and self.gone is None:
-                sent = self._socket.send(memoryview(self._out)[:_RECEIVE])
+                sent = self._socket.send(memoryview(self._out)[:RECEIVE])
                 del self._out[:sent]
         except BlockingIOError:
             self._writable.set()
+            if len(self._out) > _UNSENT:
+                self._end("Its agent does not take what it is sent.")
         except OSError:
-            self._end("Its agent does not answer any more.")
+            self._end(_SILENT)
 
-    async def _keep_sending(self) -> None:
+    async def keep_sending(self) -> None:
+        """Until the end: send what the socket did not take at once."""
         while self.gone is None:
             await self._writable.wait()
             self._writable = anyio.Event()
@@ -171,128 +258,7 @@ class Client:
                     return
                 self._send_some()
 
-    def _receive(self) -> None:
-        try:
-            is_open = self._pouring is not None or self._take_in()
-            if is_open and self._pouring is not None:
-                is_open = self._pour(self._pouring)
-        except BlockingIOError:
-            return
-        if not is_open:
-            self._end("It ended.")
-
-    def _take_in(self) -> bool:
-        """Receive what there is, and take every whole frame; False at the end."""
-        with memoryview(self._in) as view:
-            received = self._socket.recv_into(view[self._held : self._held + self._room])
-        self._room = _RECEIVE
-        self._held += received
-        self._take_all()
-        return received > 0
-
-    def _pour(self, pouring: Pouring) -> bool:
-        """Receive more of a frame of much output, into the very bytes that are handed on; False at the end."""
-        data = self._socket.recv(min(pouring.left, _RECEIVE))
-        self._hand_on(pouring, data)
-        if not pouring.left:
-            self._pouring = None
-            self._room = _HEAD  # no more than what goes before the next one, so that this is copied once too
-        return bool(data)
-
-    def _hand_on(self, pouring: Pouring, data: bytes) -> None:
-        if data and (reading := self._readings.get(pouring.reader)) is not None:
-            reading.take(pouring.stream, pouring.offset, data)
-        pouring.offset += len(data)
-        pouring.left -= len(data)
-
-    def _take_all(self) -> None:
-        """Every whole frame of what has come; the rest moves to the front."""
-        at = 0
-        with memoryview(self._in) as view:
-            while self._held - at >= wire.HEADER.size:
-                kind, number, length = wire.HEADER.unpack_from(view, at)
-                if length > wire.TO_HOST_LIMIT:
-                    raise wire.BadFrame(f"a frame of {length} bytes")
-                begin, end = at + wire.HEADER.size, at + wire.HEADER.size + length
-                if end > self._held:
-                    if kind == wire.DATA and length >= _MUCH and self._held - at >= _HEAD:
-                        stream, offset = wire.CHUNK.unpack_from(view, begin)
-                        self._pouring = Pouring(number, stream, offset, end - at - _HEAD)
-                        self._hand_on(self._pouring, bytes(view[at + _HEAD : self._held]))
-                        at = self._held
-                    break
-                self._take(kind, number, view[begin:end])
-                at = end
-            if at:
-                view[: self._held - at] = view[at : self._held]
-        self._held -= at
-
-    def _take(self, kind: int, number: int, piece: memoryview) -> None:
-        if kind == wire.DATA:
-            self._take_output(number, piece)
-            return
-        if kind == wire.DONE:
-            self._take_done(number, piece)
-            return
-        payload = bytes(piece)
-        match kind:
-            case wire.READ_END:
-                if (reading := self._readings.pop(number, None)) is not None:
-                    reading.has_all = True
-                    reading.wake()
-            case wire.ENDED:
-                ended = wire.decode(payload)
-                self.keep_notes(number, ended)
-                self._take_ending(number, outcome_of(ended))
-            case wire.REPLY | wire.REFUSED:
-                if (reply := self._replies.get(number)) is not None:
-                    reply.values = {"": None, **wire.decode(payload)}
-                    reply.refused = kind == wire.REFUSED
-                    if reply.heard is not None:
-                        reply.heard(reply)
-                    reply.arrived.set()
-                elif (reading := self._readings.pop(number, None)) is not None:
-                    reading.was_dropped = True
-                    reading.wake()
-            case _:
-                raise wire.BadFrame(f"a frame of kind {kind}")
-
-    def _take_output(self, number: int, payload: memoryview) -> None:
-        reading = self._readings.get(number)
-        if reading is None:
-            return  # the reader left while this was on its way
-        stream, offset = wire.CHUNK.unpack_from(payload)
-        reading.take(stream, offset, bytes(payload[wire.CHUNK.size :]))
-
-    def _take_done(self, number: int, payload: memoryview) -> None:
-        """A command that was started has ended already, and all of its output is here."""
-        reply = self._replies.get(number)
-        if reply is None:
-            return  # whoever started it was cancelled before he heard of it
-        process, outcome, code, printed = wire.DONE_HEAD.unpack_from(payload)
-        outputs = bytes(payload[wire.DONE_HEAD.size :])
-        if reply.ahead is None or outcome >= len(wire.OUTCOMES) or printed > len(outputs):
-            raise wire.BadFrame("an end of what was not started")
-        for stream, data in ((1, outputs[:printed]), (2, outputs[printed:])):
-            if data:
-                reply.ahead.take(stream, 0, data)
-        reply.ahead.has_all = True
-        self._readings.pop(reply.ahead.number, None)
-        reply.values = {"process": process, "ahead": True, "outcome": wire.OUTCOMES[outcome], "code": code}
-        if reply.heard is not None:
-            reply.heard(reply)
-        reply.arrived.set()
-
-    def _take_ending(self, process: int, outcome: Outcome) -> None:
-        if (tell := self._endings.pop(process, None)) is not None:
-            tell(outcome)
-        # Else whoever started it was cancelled before he heard of it.
-
-    def keep_notes(self, process: int, values: Mapping[str, object]) -> None:
-        """What an answer says about bounds that this process ran into, until it is forgotten."""
-        match values.get("notes"):
-            case [*notes] if notes and len(self.notes) < _NOTED:
-                self.notes[process] = [str(note)[:_NOTE_LIMIT] for note in notes[:_NOTES]]
+    # Processes and their output
 
     def follow(self, process: int, tell: Callable[[Outcome], None]) -> None:
         """Call `tell` once when that process ends, or with Lost when the connection does. Its end comes after the answer that names
@@ -304,28 +270,31 @@ class Client:
 
     def expect_ahead(self) -> Reading:
         """A reading that a start shall come with."""
-        number = self._number()
-        reading = self._readings[number] = Reading(number, credit=wire.AHEAD, ahead=True)
+        return self._reading(Reading(self._protocol.open_reader(credit=wire.AHEAD), ahead=True))
+
+    def _reading(self, reading: Reading) -> Reading:
+        self._readings[reading.number] = reading
         return reading
 
     async def open_reading(self, process: int, since: Position) -> Reading:
         """Begin to read a process's output. Raises SandboxGone."""
-        number = self._number()
-        reading = self._readings[number] = Reading(number, since)
+        if max(since.stdout, since.stderr) > LARGEST:
+            raise SandboxGone(_DROPPED)
+        reading = self._reading(Reading(self._protocol.open_reader(since)))
         asked = {"reader": reading.number, "process": process, "stdout": since.stdout, "stderr": since.stderr}
         try:
-            reply = await self.request(wire.READ, asked)
+            answer = await self.ask_with(wire.READ, wire.encode(asked), Pending(), reading=reading)
         except BaseException:
             self.close_reading(reading)
             raise
-        if reply.refused:
-            self.close_reading(reading)
+        if isinstance(answer, Refused):
+            self.end_reading(reading)
             raise SandboxGone(_DROPPED)
         return reading
 
     async def next_chunk(self, reading: Reading) -> Chunk | None:
         """What comes next; None at the end. Raises SandboxGone."""
-        while not reading.chunks:
+        while (chunk := reading.take()) is None:
             if reading.has_all:
                 return None
             if reading.was_dropped:
@@ -335,19 +304,33 @@ class Client:
             if reading.arrived is None or reading.arrived.is_set():
                 reading.arrived = anyio.Event()
             await reading.arrived.wait()
-        return reading.chunks.popleft()
+        return chunk
 
     def grant(self, reading: Reading, amount: int) -> None:
         """Let so many more bytes come."""
-        if self.gone is None and reading.number in self._readings:
-            reading.credit += amount
+        if reading.number in self._readings:
             reading.ahead = False
-            self.post(wire.GRANT, reading.number, wire.NUMBER.pack(amount))
+            self._post(self._protocol.grant(reading.number, amount))
 
     def close_reading(self, reading: Reading) -> None:
         """Stop reading; the process runs on without this reader. Twice is quiet."""
-        if self._readings.pop(reading.number, None) is not None and self.gone is None:
-            self.post(wire.UNREAD, reading.number, b"")
+        if self._readings.pop(reading.number, None) is not None:
+            self._post(self._protocol.leave(reading.number))
+
+    def end_reading(self, reading: Reading) -> None:
+        """Nothing more comes for it, as the agent has said already."""
+        self._readings.pop(reading.number, None)
+
+    def forget(self, process: int) -> None:
+        """Drop what is kept of a process: with the next frame, or when the caller has gone on. Raises SandboxGone."""
+        if self.gone is not None:
+            self.raise_gone()
+        self.drop_notes(process)
+        self._out += self._protocol.forget(process)
+        if self._loop is None:
+            self._writable.set()
+        else:
+            self._loop.call_soon(self._send_some)
 
 
 def connect(path: Path) -> Client:
@@ -367,24 +350,3 @@ def connect(path: Path) -> Client:
     finally:
         os.close(directory)
     return Client(connected)
-
-
-def extent_of(values: Mapping[str, object]) -> tuple[Position, Position]:
-    """Where a process's output begins and ends, as the agent tells it; nothing at all where that cannot be."""
-    match values.get("kept"):
-        case [int(out), int(out_end), int(error), int(error_end)] if 0 <= out <= out_end and 0 <= error <= error_end:
-            return Position(stdout=out, stderr=error), Position(stdout=out_end, stderr=error_end)
-        case _:
-            return Position(), Position()
-
-
-def outcome_of(values: Mapping[str, object]) -> Outcome:
-    """An outcome as the agent tells it. BadFrame for one that cannot be."""
-    kind, code = values.get("outcome"), values.get("code")
-    if kind == TIMED_OUT:
-        return TimedOut()
-    if kind == ABORTED:
-        return Aborted()
-    if kind == EXITED and isinstance(code, int) and 0 <= code <= 255:
-        return Exited(code)
-    raise wire.BadFrame("an outcome that cannot be")

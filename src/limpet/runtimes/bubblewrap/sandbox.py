@@ -1,11 +1,9 @@
 """A box and its commands, as the ports want them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
-import anyio
-
-from limpet.core.command import START, Chunk, Command, Outcome, Position, Script
+from limpet.core.command import Command, Lost, Outcome, Script
 from limpet.core.errors import (
     BadCommand,
     SandboxClosed,
@@ -14,99 +12,19 @@ from limpet.core.errors import (
     WorkingDirectoryMissing,
 )
 from limpet.core.ports import Files, Offer, SandboxRef
-from limpet.runtimes.bubblewrap.awaited import Reading, Reply
-from limpet.runtimes.bubblewrap.client import Client, extent_of, outcome_of
+from limpet.runtimes.bubblewrap.agent_events import Answer, Described, Finished, Refused, Started
+from limpet.runtimes.bubblewrap.awaited import AnswerOverdue, Pending, Reading
+from limpet.runtimes.bubblewrap.client import Client
 from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.process import BubblewrapProcess
 from limpet.runtimes.bubblewrap.settings import NAME
+from limpet.runtimes.bubblewrap.time_limits import TimeLimits
 from limpet.runtimes.refusals import refuse_impossible
-
-_STDIN_PIECE = 1 << 18
-
-
-class BubblewrapProcess:
-    """core.ports.Process."""
-
-    def __init__(self, exec_id: str, client: Client, number: int, ahead: Reading | None = None) -> None:
-        self._exec_id = exec_id
-        self._client = client
-        self._number = number  # the agent's
-        self._ahead = ahead  # the first of its output, which comes unasked; for the first who reads from the start
-        self._outcome: Outcome | None = None
-        self._ended: anyio.Event | None = None  # where somebody waits
-
-    @property
-    def exec_id(self) -> str:
-        return self._exec_id
-
-    def end(self, outcome: Outcome) -> None:
-        """Called by the sandbox, once."""
-        self._outcome = outcome
-        if self._ended is not None:
-            self._ended.set()
-
-    async def output(self, since: Position = START) -> AsyncIterator[Chunk]:
-        if since == START and self._ahead is not None:
-            reading, self._ahead = self._ahead, None
-        else:
-            reading = await self._client.open_reading(self._number, since)
-        used = 0
-        try:
-            while (chunk := await self._client.next_chunk(reading)) is not None:
-                if reading.ahead and not reading.has_all:
-                    self._client.grant(reading, wire.WINDOW - wire.AHEAD)
-                yield chunk
-                used += len(chunk.data)
-                if used >= wire.WINDOW // 4:
-                    self._client.grant(reading, used)
-                    used = 0
-        finally:
-            self._client.close_reading(reading)
-
-    async def extent(self) -> tuple[Position, Position]:
-        reply = await self._client.request(wire.FIND, {"exec_id": self._exec_id})
-        return extent_of(reply.values)
-
-    async def wait(self) -> Outcome:
-        if self._outcome is None:
-            self._ended = self._ended or anyio.Event()
-            await self._ended.wait()
-            assert self._outcome is not None
-        return self._outcome
-
-    def notes(self) -> Sequence[str]:
-        return tuple(self._client.notes.get(self._number, ()))
-
-    async def write(self, data: bytes) -> None:
-        for at in range(0, len(data), _STDIN_PIECE):
-            payload = wire.NUMBER.pack(self._number) + data[at : at + _STDIN_PIECE]
-            await self._client.request(wire.WRITE, {}, payload=payload)
-
-    async def close_stdin(self) -> None:
-        await self._ask(wire.CLOSE_STDIN)
-
-    async def resize(self, columns: int, rows: int) -> None:
-        await self._ask(wire.RESIZE, columns=columns, rows=rows)
-
-    async def signal(self, number: int) -> None:
-        await self._ask(wire.SIGNAL, number=number)
-
-    async def abort(self) -> None:
-        if self._outcome is None and not (await self._ask(wire.ABORT)).refused:
-            await self.wait()
-
-    async def forget(self) -> None:
-        if self._ahead is not None:
-            self._client.close_reading(self._ahead)
-        # Without an answer: whoever asks for it later asks behind this.
-        self._client.post_soon(wire.FORGET, self._number, b"")
-        self._client.notes.pop(self._number, None)
-
-    async def _ask(self, kind: int, **values: int) -> Reply:
-        return await self._client.request(kind, {"process": self._number, **values})
 
 
 class BubblewrapSandbox:
-    """core.ports.Sandbox. `ending` ends the box and clears what it had; `leaving` only lets go of it."""
+    """core.ports.Sandbox. `ending` ends the box and clears what it had; `leaving` only lets go of it; `time_limits` hold those of its
+    commands."""
 
     def __init__(
         self,
@@ -117,6 +35,7 @@ class BubblewrapSandbox:
         *,
         ending: Callable[[], Awaitable[None]],
         leaving: Callable[[], Awaitable[None]],
+        time_limits: TimeLimits,
     ) -> None:
         self._ref = ref
         self._client = client
@@ -124,6 +43,7 @@ class BubblewrapSandbox:
         self._offers = offers
         self._ending = ending
         self._leaving = leaving
+        self._time_limits = time_limits
         self._processes: dict[int, BubblewrapProcess] = {}
         self._closed = False
 
@@ -151,59 +71,80 @@ class BubblewrapSandbox:
         ahead = self._client.expect_ahead()
         asked = wire.pack({"exec_id": exec_id, "reader": ahead.number, **_asked(command)})
         payload = wire.NUMBER.pack(len(asked)) + asked + stdin
+        begun = BubblewrapProcess(exec_id, self._client)
         met: list[BubblewrapProcess] = []
+        pending = Pending(lambda answer: met.extend(self._begin(begun, ahead, answer)))
+        if command.timeout is not None:
+            self._time_limits.hold(begun, pending, command.timeout)
         try:
-            reply = await self._client.request(
-                wire.START, {}, payload=payload, heard=self._meeting(exec_id, met, ahead), ahead=ahead
-            )
+            answer = await self._client.ask_with(wire.START, payload, pending, reading=ahead)
+        except AnswerOverdue:
+            return begun  # it has timed out
         except BaseException:
             self._client.close_reading(ahead)
+            begun.end(Lost("Its start was given up."))
             raise
-        if reply.refused:
-            _raise_refusal(reply, command)
+        if isinstance(answer, Refused):
+            _raise_refusal(answer, command)
         return met[0]
+
+    def _begin(self, begun: BubblewrapProcess, ahead: Reading, answer: Answer) -> list[BubblewrapProcess]:
+        """Make the handle in the moment in which the answer comes: the process's output and end may lie right behind it."""
+        match answer:
+            case Started():
+                begun.number, begun.pid = answer.process, answer.pid
+                begun.comes_with(ahead)
+                if begun.has_ended:  # its time was up before it began
+                    self._client.ask_soon(wire.ABORT, {"process": answer.process})
+                else:
+                    self._follow(answer.process, begun)
+                return [begun]
+            case Finished():
+                begun.number = answer.process
+                self._client.end_reading(ahead)
+                ahead.put_all(answer.stdout, answer.stderr)
+                begun.comes_with(ahead)
+                begun.end(answer.outcome)
+                return [begun]
+            case _:
+                self._client.end_reading(ahead)
+                begun.end(Lost("Another one was begun with its id, or none."))
+                return [self._met(begun.exec_id, answer)] if isinstance(answer, Described) else []
 
     async def find(self, exec_id: str) -> BubblewrapProcess | None:
         self._require_open()
         met: list[BubblewrapProcess] = []
-        await self._client.request(wire.FIND, {"exec_id": exec_id}, heard=self._meeting(exec_id, met))
+
+        def meet(answer: Answer) -> None:
+            if isinstance(answer, Described):
+                met.append(self._met(exec_id, answer))
+
+        await self._client.ask(wire.FIND, {"exec_id": exec_id}, heard=meet)
         return met[0] if met else None
 
-    def _meeting(
-        self, exec_id: str, met: list[BubblewrapProcess], ahead: Reading | None = None
-    ) -> Callable[[Reply], None]:
-        """Makes the handle in the moment in which the answer comes: the process's output and end may lie right behind it."""
-
-        def meet(reply: Reply) -> None:
-            comes = not reply.refused and reply.values.get("ahead") is True
-            if ahead is not None and not comes:
-                self._client.close_reading(ahead)
-            if not reply.refused:
-                met.append(self._process(exec_id, reply, ahead if comes else None))
-
-        return meet
-
-    def _process(self, exec_id: str, reply: Reply, ahead: Reading | None) -> BubblewrapProcess:
-        number = reply.values.get("process")
-        if not isinstance(number, int):
-            raise wire.BadFrame("a process without a number")
-        if number in self._processes:
-            return self._processes[number]
-        process = BubblewrapProcess(exec_id, self._client, number, ahead)
-        if reply.values.get("outcome") is not None:
-            self._client.keep_notes(number, reply.values)
-            process.end(outcome_of(reply.values))
-            return process
-        self._processes[number] = process
-        self._client.follow(number, self._end_of(number))
+    def _met(self, exec_id: str, found: Described) -> BubblewrapProcess:
+        if (known := self._processes.get(found.process)) is not None:
+            return known
+        process = BubblewrapProcess(exec_id, self._client, found.process)
+        process.pid = found.pid
+        if found.outcome is not None:
+            process.end(found.outcome)
+        else:
+            self._follow(found.process, process)
         return process
 
-    def _end_of(self, number: int) -> Callable[[Outcome], None]:
-        return lambda outcome: self._processes.pop(number).end(outcome)
+    def _follow(self, number: int, process: BubblewrapProcess) -> None:
+        self._processes[number] = process
+        self._client.follow(number, lambda outcome: self._has_ended(number, outcome))
+
+    def _has_ended(self, number: int, outcome: Outcome) -> None:
+        process = self._processes.pop(number, None)
+        if process is not None:
+            process.end(outcome)
 
     async def touch(self) -> None:
         self._require_open()
-        await self._client.request(wire.TOUCH, {})
+        await self._client.ask(wire.TOUCH, {})
 
     async def release(self) -> None:
         if not self._closed:
@@ -235,14 +176,13 @@ def _asked(command: Command) -> dict[str, object]:
     }
 
 
-def _raise_refusal(reply: Reply, command: Command) -> NoReturn:
-    match reply.values.get("error"):
+def _raise_refusal(answer: Refused, command: Command) -> NoReturn:
+    match answer.error:
         case "cwd":
             raise WorkingDirectoryMissing(command.cwd or "/mnt/data")
         case "room":
             raise SandboxFull(
-                f"The sandbox has no room for one more process ({reply.values.get('reason')})."
-                " Wait for commands to end, or abort some."
+                f"The sandbox has no room for one more process ({answer.reason}). Wait for commands to end, or abort some."
             )
         case other:
             raise SandboxGone(f"It refused a command without a reason that we know: {other!r}.")

@@ -22,7 +22,8 @@ class BubblewrapSettings:
     `image` is a root file system directory (None: the host's /usr). `cpus`, `memory_mb`, `processes`, `open_files`, `file_size_mb`
     (None: any size) and `disk_mb` bound a box whose spec says nothing else. Where less than `disk_floor_mb` is free on the host's
     disk, what writes in boxes is stopped; both are looked at every `disk_every` seconds. Boxes without a `user_id` of their own
-    get one from the upper half of the range of uids.
+    get one from the upper half of the range of uids. A command whose time is up and that the box's agent has not ended `limit_grace`
+    seconds later is ended from outside.
     """
 
     home: Path
@@ -38,6 +39,7 @@ class BubblewrapSettings:
     uid_first: int = 2_000_000_000
     uid_count: int = 1_000_000
     boot_timeout: float = 20.0
+    limit_grace: float = 3.0
 
     def limits(self, asked: Limits) -> Limits:
         """The limits of a box that was asked for with these."""

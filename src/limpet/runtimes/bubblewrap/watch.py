@@ -17,7 +17,6 @@ from limpet.core.errors import SandboxGone
 from limpet.runtimes import procfs
 from limpet.runtimes.bubblewrap.client import Client
 from limpet.runtimes.bubblewrap.disk import used_by
-from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.settings import Agent
 from limpet.runtimes.bubblewrap.unseen import Ledger, Unseen
 
@@ -129,9 +128,8 @@ async def watch(watched: Watched, client: Client) -> None:
 
 async def _stop_writers(client: Client, reached: Reached) -> bool:
     """Whether there were any. Raises SandboxGone."""
-    asked = {"reason": reached.reason, "every": reached.every_writer}
     for _ in range(2):
-        killed = (await client.request(wire.STOP_WRITERS, asked)).values.get("killed")
+        killed = await client.stop_writers(reached.reason, every=reached.every_writer)
         if killed is not None:
             return killed != 0
         await anyio.sleep(_ASK_AGAIN)

@@ -23,14 +23,16 @@ from limpet.runtimes.local.link import start_keeper
 from limpet.runtimes.local.place import Place
 from limpet.runtimes.local.sandbox import NAME, OFFERS, LocalSandbox
 from limpet.runtimes.refusals import refuse_impossible_spec
+from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class LocalRuntime:
-    """core.ports.Runtime. Its sandboxes end with it, and with its process, however that ends."""
+    """core.ports.Runtime. Its sandboxes end with it, and with its process, however that ends. For `inject_fault` see `supervisor`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, inject_fault: InjectFault | None = None) -> None:
+        self._inject_fault = inject_fault
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
         self._living: dict[str, LocalSandbox] = {}
@@ -108,10 +110,11 @@ class LocalRuntime:
         ref = SandboxRef(
             runtime=NAME, name=spec.name, boot_id=secrets.token_hex(16), walls=spec.walls.digest, facts=facts
         )
-        sandbox = LocalSandbox(ref, place=place, link=link, shell=shell, env=spec.env)
+        sandbox = LocalSandbox(ref, place=place, link=link, shell=shell, env=spec.env, inject_fault=self._inject_fault)
         assert self._tasks is not None
         self._living[spec.name] = sandbox
-        self._tasks.start_soon(self._keep, sandbox, temporary)
+        supervisor = BoxSupervisor(self._tasks, spec.name, end=sandbox.fail, inject_fault=self._inject_fault)
+        supervisor.start("hears its keeper", self._keep, sandbox, temporary)
         try:
             await sandbox.serving()
         except BaseException:

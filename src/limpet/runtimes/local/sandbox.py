@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 
 import anyio
-from anyio.abc import TaskGroup
 
 from limpet.core.command import Argv, Command, Script, Stream, Terminal
 from limpet.core.errors import SandboxClosed, SandboxGone
@@ -16,6 +15,7 @@ from limpet.runtimes.local.link import Link, Request
 from limpet.runtimes.local.place import Place
 from limpet.runtimes.process import Descriptors, PipedProcess, Reins, set_size
 from limpet.runtimes.refusals import refuse_impossible
+from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 
 NAME = "local"
 OFFERS = frozenset(
@@ -37,7 +37,16 @@ GRACE = 0.5
 class LocalSandbox:
     """core.ports.Sandbox. Its runtime runs `serve` in a task."""
 
-    def __init__(self, ref: SandboxRef, *, place: Place, link: Link, shell: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        ref: SandboxRef,
+        *,
+        place: Place,
+        link: Link,
+        shell: str,
+        env: Mapping[str, str],
+        inject_fault: InjectFault | None = None,
+    ) -> None:
         self._ref = ref
         self._place = place
         self._link = link
@@ -47,8 +56,10 @@ class LocalSandbox:
         self._numbers = itertools.count(1)
         self._processes: dict[str, PipedProcess] = {}
         self._running: dict[int, PipedProcess] = {}
-        self._tasks: TaskGroup | None = None
+        self._inject_fault = inject_fault
+        self._supervisor: BoxSupervisor | None = None
         self._closed = False
+        self._failure: str | None = None
         self._gone = anyio.Event()
         self._serves = anyio.Event()
         self._served = anyio.Event()
@@ -74,7 +85,7 @@ class LocalSandbox:
         """Hear how commands end, until the keeper is gone."""
         try:
             async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
+                self._supervisor = BoxSupervisor(tasks, self._ref.name, end=self.fail, inject_fault=self._inject_fault)
                 self._serves.set()
                 while (said := await self._link.receive()) is not None:
                     process = self._running.pop(said["id"], None)
@@ -82,7 +93,7 @@ class LocalSandbox:
                         process.shell_ended(said["code"], killed=said["killed"])
                 self._gone.set()
                 for process in self._running.values():
-                    process.lost("Its sandbox ended while it ran.")
+                    process.lost(self._failure or "Its sandbox ended while it ran.")
                 await self._let_readers_finish()
                 tasks.cancel_scope.cancel()
         finally:
@@ -100,8 +111,9 @@ class LocalSandbox:
         descriptors, theirs = open_descriptors(command)
         process = self._process(number, exec_id, descriptors, command.timeout)
         self._processes[exec_id] = self._running[number] = process
-        assert self._tasks is not None
-        self._tasks.start_soon(partial(process.run, command.stdin, keeps_stdin_open=command.keeps_stdin_open))
+        assert self._supervisor is not None
+        run = partial(process.run, command.stdin, keeps_stdin_open=command.keeps_stdin_open)
+        self._supervisor.start("carries a command's output", run)
         with anyio.CancelScope(shield=True):
             try:
                 await self._link.start(number, self._request(command, cwd), theirs)
@@ -142,6 +154,12 @@ class LocalSandbox:
         with anyio.CancelScope(shield=True):
             await self._served.wait()
 
+    async def fail(self, reason: str) -> None:
+        """End it, since a task of it has failed; whoever uses it later is told."""
+        self._failure = reason
+        self._gone.set()
+        await self._link.close()
+
     def _process(self, number: int, exec_id: str, descriptors: Descriptors, timeout: float | None) -> PipedProcess:
         return PipedProcess(
             exec_id,
@@ -177,7 +195,7 @@ class LocalSandbox:
 
     def _leave(self) -> None:
         for process in self._processes.values():
-            process.leave(SandboxGone("it was ended."))
+            process.leave(SandboxGone(self._failure or "it was ended."))
         self._link.drop()
         self._served.set()
 
@@ -188,7 +206,7 @@ class LocalSandbox:
     def _require_alive(self) -> None:
         self._require_open()
         if self._gone.is_set():
-            raise SandboxGone("the process that kept its commands has ended.")
+            raise SandboxGone(self._failure or "the process that kept its commands has ended.")
 
 
 def open_descriptors(command: Command) -> tuple[Descriptors, list[int]]:

@@ -157,9 +157,10 @@ class Connection:
         if self._held is None:
             return
         (number, reader), self._held = self._held, None
-        told: dict[str, object] = {"process": reader.process.number, "ahead": True}
-        if reader.process.notes:
-            told["notes"] = reader.process.notes
+        process = reader.process
+        told: dict[str, object] = {"process": process.number, "ahead": True, "pid": process.pid}
+        if process.notes:
+            told["notes"] = process.told_notes()
         self._queue(wire.frame(wire.REPLY, number, wire.encode(told)))
 
     def send_end(self, process: Process) -> None:
@@ -176,7 +177,7 @@ class Connection:
                 return
         told: dict[str, object] = {"outcome": outcome, "code": code}
         if process.notes:
-            told["notes"] = process.notes
+            told["notes"] = process.told_notes()
         self.send(wire.ENDED, process.number, wire.encode(told))
 
     def pump(self) -> None:

@@ -19,6 +19,8 @@ _LOOK_FOR_ROOM = 0.5  # seconds between looks at a full disk
 _READ_SIZE = 1 << 18
 _USUAL_PIPE = 1 << 16
 _LITTLE = 1 << 14  # bytes that are not worth a way of their own
+_NOTES = 16  # that are told, and how many characters of each
+_NOTE = 500
 _END_OF_INPUT = b"\x04"
 
 
@@ -156,6 +158,10 @@ class Process:
     def kept(self) -> int:
         """All bytes of its output so far that were kept, for a while at least."""
         return sum(stored.end for stored in self.streams.values()) - self._led
+
+    def told_notes(self) -> list[str]:
+        """Its notes as the host takes them."""
+        return [note[:_NOTE] for note in self.notes[:_NOTES]]
 
     # Input
 

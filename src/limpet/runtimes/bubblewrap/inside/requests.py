@@ -219,7 +219,8 @@ class Requests:
             connection.follows.add(process.number)
         kept = [at for stored in process.streams.values() for at in (stored.start, stored.end)]
         described = {"process": process.number, "outcome": outcome, "code": code, "terminal": process.terminal}
-        connection.send(wire.REPLY, number, wire.encode({**described, "kept": kept, "notes": process.notes}))
+        more = {"pid": process.pid, "kept": kept, "notes": process.told_notes()}
+        connection.send(wire.REPLY, number, wire.encode({**described, **more}))
 
     def _refuse(self, connection: Connection, number: int, error: str, *, reason: str = "") -> None:
         connection.send(wire.REFUSED, number, wire.encode({"error": error, "reason": reason}))

@@ -1,0 +1,166 @@
+"""A box that runs, as its runtime holds it: the connection to its agent, what must be closed with it, and its tasks.
+
+Every task of a box runs under its supervisor, so that whatever one raises ends this box and no other.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from limpet.core.errors import SandboxClosed, SandboxGone
+from limpet.core.ports import SandboxRef
+from limpet.runtimes.bubblewrap import bounding, box, ending
+from limpet.runtimes.bubblewrap.client import connect
+from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.limits import Groups
+from limpet.runtimes.bubblewrap.settings import Agent, BubblewrapSettings, Place
+from limpet.runtimes.bubblewrap.time_limits import TimeLimits
+from limpet.runtimes.bubblewrap.unseen import Ledger
+from limpet.runtimes.bubblewrap.watch import Watched, children_of, watch
+from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
+
+_ANSWERS_WITHIN = 10.0
+_DYING = 5.0
+_LOOKS_AT_ONCE = 2  # at boxes' disks: threads that must not be missing elsewhere
+
+
+@dataclass(slots=True, kw_only=True)
+class Shared:
+    """What the boxes of one runtime share. `unbounded` says in sentences what could not be bounded of the last box."""
+
+    settings: BubblewrapSettings
+    inject_fault: InjectFault | None
+    groups: Groups | None = None
+    tasks: TaskGroup | None = None
+    unbounded: tuple[str, ...] = ()
+    bounded: anyio.Event = field(default_factory=anyio.Event)  # some box, or has tried to
+    looking: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_LOOKS_AT_ONCE))
+    ledger: Ledger = field(default_factory=Ledger)
+    locks: dict[str, anyio.Lock] = field(default_factory=dict)
+
+    def lock(self, place: Place) -> anyio.Lock:
+        """Held while a box is booted or cleared, one at a time."""
+        return self.locks.setdefault(place.short, anyio.Lock())
+
+    def has_bounded(self, unbounded: tuple[str, ...]) -> None:
+        """That is all of a box that could not be bounded."""
+        self.unbounded = unbounded
+        self.bounded.set()
+
+
+class LiveBox:
+    """`started` where this runtime has booted it. `greet` first; then it works until `end` or `leave`."""
+
+    def __init__(self, shared: Shared, place: Place, agent: Agent, started: box.Started | None = None) -> None:
+        """Connect to its agent. Raises SandboxGone."""
+        if shared.tasks is None:
+            raise SandboxClosed
+        self._shared = shared
+        self._place = place
+        self._agent = agent
+        self._started = started
+        self._watching = anyio.CancelScope()
+        self._bounding = anyio.CancelScope()
+        self.bounded = anyio.Event()
+        self.client = connect(place.socket)
+        self.supervisor = BoxSupervisor(shared.tasks, place.short, end=self._fail, inject_fault=shared.inject_fault)
+        self.time_limits = TimeLimits(agent, self.client, self.supervisor, grace=shared.settings.limit_grace)
+        self.supervisor.start("hears its agent", self._serve)
+        self.supervisor.start("speaks to its agent", self.client.keep_sending)
+
+    async def greet(self) -> None:
+        """Return once its agent has answered, with that boot id. Raises SandboxGone; the connection is closed then."""
+        try:
+            with anyio.fail_after(_ANSWERS_WITHIN):
+                greeted = await self.client.greet()
+        except BaseException as error:
+            self.client.close()
+            if isinstance(error, TimeoutError):
+                raise SandboxGone(f"Its agent did not answer within {_ANSWERS_WITHIN:.0f} s.") from error
+            raise
+        if greeted.version != wire.VERSION or greeted.boot_id != self._agent.boot_id:
+            self.client.close()
+            raise SandboxGone("Another one has taken its place, or one of another version.")
+
+    async def _serve(self) -> None:
+        """Serve the connection; if its box then turns out to have ended by itself, or has lied, clear what that left."""
+        if await self.client.serve():
+            return
+        if self.client.has_lied:
+            await self._clear_if_ours()
+            return
+        with anyio.move_on_after(_DYING):
+            await ending.has_died(self._agent)
+            await self._clear_if_ours()
+
+    async def _clear_if_ours(self) -> None:
+        async with self._shared.lock(self._place):
+            if Agent.recorded(self._place) == self._agent:
+                await ending.clear(self._place, self._agent, self._shared.groups)
+
+    async def _fail(self, reason: str) -> None:
+        """A task of it has failed: end it."""
+        self.client.close(reason)
+        with anyio.CancelScope(shield=True):
+            await self._clear_if_ours()
+
+    async def bound(self, plan: box.Plan) -> None:
+        """Set from outside what only can be set there; a box that was quicker than that ends."""
+        try:
+            with self._bounding:
+                bounded = await bounding.by_helper(plan, self._agent)
+                if ending.lives(self._agent):
+                    self._shared.has_bounded(bounded.unbounded)
+                if bounded.exceeded:
+                    await ending.clear(self._place, self._agent, self._shared.groups)
+        finally:
+            self._shared.bounded.set()
+            self.bounded.set()
+
+    async def watch(self, ref: SandboxRef) -> None:
+        """Look at its disk until it has ended or is let go of."""
+        groups, settings = self._shared.groups, self._shared.settings
+        watched = Watched(
+            agent=self._agent,
+            directories=(
+                *map(Path, [*ref.facts["files"].values(), *ref.facts.get("counted", ())]),
+                *self._place.private,
+            ),
+            limit=ref.facts.get("disk") or settings.disk_mb << 20,
+            floor=settings.disk_floor_mb << 20,
+            every=settings.disk_every,
+            limiter=self._shared.looking,
+            ledger=self._shared.ledger,
+            members=lambda: children_of(self._agent.pid) if groups is None else groups.members(self._place.group),
+        )
+        with self._watching:
+            await watch(watched, self.client)
+
+    async def leave(self) -> None:
+        """Let go of it. It runs on, unless it ends with its creator and that is this process."""
+        if self._started is not None and self._started.lifeline is not None:
+            await self.end("It was let go of.")
+            return
+        await self._disconnect("It was let go of.")
+        if self._started is not None:
+            await self.bounded.wait()
+            self._started.close()
+
+    async def end(self, reason: str = "It was destroyed.") -> None:
+        """End it and clear all that it had. Raises TimeoutError if the kernel keeps a process of it for long."""
+        await self._disconnect(reason)
+        self._bounding.cancel()
+        with anyio.CancelScope(shield=True):
+            await ending.clear(self._place, self._agent, self._shared.groups)
+        if self._started is not None:
+            self._started.close()
+
+    async def _disconnect(self, reason: str) -> None:
+        self._watching.cancel()
+        self.client.close(reason)
+        # Before anything new gets the socket's number: in anyio (4.15) whoever still waits for the old one would, when he
+        # wakes, take the new one's reader away, and nobody would hear the process end.
+        await anyio.lowlevel.cancel_shielded_checkpoint()
