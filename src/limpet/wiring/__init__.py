@@ -115,6 +115,8 @@ async def open_workspace(
     async with AsyncExitStack() as stack:
         if isinstance(runtime, str):
             runtime = await stack.enter_async_context(_runtime_for(runtime, home, capabilities))
+            # What boxes left whose time was up while no process was there to clear it.
+            await runtime.sweep(None)
         yield await stack.enter_async_context(open_in(runtime, name, opening, rules=rules))
 
 

@@ -23,7 +23,8 @@ class BubblewrapSettings:
     (None: any size) and `disk_mb` bound a box whose spec says nothing else. Where less than `disk_floor_mb` is free on the host's
     disk, what writes in boxes is stopped; both are looked at every `disk_every` seconds. Boxes without a `user_id` of their own
     get one from the upper half of the range of uids. A command whose time is up and that the box's agent has not ended `limit_grace`
-    seconds later is ended from outside.
+    seconds later is ended from outside. A box with a time to live ends with the commands in it once nothing was connected to it for that
+    time and `orphan_grace` seconds more.
     """
 
     home: Path
@@ -40,6 +41,7 @@ class BubblewrapSettings:
     uid_count: int = 1_000_000
     boot_timeout: float = 20.0
     limit_grace: float = 3.0
+    orphan_grace: float = 30.0
 
     def limits(self, asked: Limits) -> Limits:
         """The limits of a box that was asked for with these."""

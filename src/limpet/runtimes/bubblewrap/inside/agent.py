@@ -36,6 +36,7 @@ class Agent:
     ) -> None:
         ttl = config["ttl"]
         self._ttl = ttl if isinstance(ttl, (int, float)) else None
+        self._orphan_grace = float(config["orphan_grace"])  # type: ignore[arg-type]  # written by the same version on the host
         self._listener = listener
         self._lifeline = lifeline
         self._poll = select.epoll()
@@ -82,10 +83,20 @@ class Agent:
     def _patience(self) -> float | None:
         """How long nothing needs to be done."""
         times = [at for process in self._requests.running() if (at := process.next_time()) is not None]
-        if self._ttl is not None and not self._requests.running():
-            times.append(self._spoken + self._ttl)
+        if (end := self._end_of_life()) is not None:
+            times.append(end)
         times += [connection.holds_until for connection in self._connections.values() if connection.holds]
         return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def _end_of_life(self) -> float | None:
+        """When the box ends if nothing is heard until then; None while it does not. A command that runs holds it only while a host is
+        connected: one that lost its host (SIGKILL, say) may come to its end for a short while beyond the box's time."""
+        if self._ttl is None:
+            return None
+        runs = bool(self._requests.running())
+        if runs and self._connections:
+            return None
+        return self._spoken + self._ttl + (self._orphan_grace if runs else 0.0)
 
     def _watch(self, descriptor: int, mask: int, handler: Callable[[int], None]) -> None:
         """Call `handler` for these events from now on; a mask of 0 lets the descriptor be."""
@@ -188,9 +199,11 @@ class Agent:
                 self._unwatch(connection.descriptor)
                 del self._connections[connection.descriptor]
                 connection.close()
+                self._spoken = time.monotonic()
         for process in self._requests.active():
             self._watch_process(process)
-        if self._ttl is not None and not self._requests.running() and time.monotonic() >= self._spoken + self._ttl:
+        end = self._end_of_life()
+        if end is not None and time.monotonic() >= end:
             self._requests.end()
 
     def _watch_process(self, process: Process) -> None:
