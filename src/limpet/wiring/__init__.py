@@ -114,10 +114,16 @@ async def open_workspace(
     refuse_misused(name=name, runtime=runtime, opening=opening, rules=rules)
     async with AsyncExitStack() as stack:
         if isinstance(runtime, str):
-            runtime = await stack.enter_async_context(_runtime_for(runtime, home, capabilities))
-            # What boxes left whose time was up while no process was there to clear it.
-            await runtime.sweep(None)
+            runtime = await stack.enter_async_context(_swept(_runtime_for(runtime, home, capabilities)))
         yield await stack.enter_async_context(open_in(runtime, name, opening, rules=rules))
+
+
+@asynccontextmanager
+async def _swept(runtime: Runtime) -> AsyncIterator[Runtime]:
+    """Open it, and clear what boxes left whose time was up while no process was there to clear it."""
+    async with runtime:
+        await runtime.sweep(None)
+        yield runtime
 
 
 def _runtime_for(name: str, home: Path | None, capabilities: Mapping[str, Any] | None) -> Runtime:
