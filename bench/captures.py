@@ -28,8 +28,7 @@ async def rows(scale: Scale) -> list[Line]:
         data = scale.home / "boxes" / container / "data"
         async with manager.lease(TENANT, container) as lease:
             _plant(data, files)
-            while (await lease.capture()).left:
-                pass
+            await lease.capture()
             turn = iter(range(1_000_000))
 
             async def change_and_capture() -> None:

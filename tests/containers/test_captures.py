@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from limpet.containers.captures import TOGETHER
+from limpet.containers.captures import MOST_HASHED, TOGETHER
 from limpet.containers.container import ContainerSettings
 from limpet.containers.known import Known
 from limpet.containers.lease import Lease
@@ -20,7 +20,7 @@ from limpet.core.errors import RequestInvalid
 from limpet.core.ports import Runtime
 from limpet.runtimes.memory import MemoryRuntime
 from limpet.store.database import Database, DatabaseSettings
-from limpet.store.files import ContainerFileRecord
+from limpet.store.files import ContainerFileRecord, ContainerFiles
 from tests.containers.test_files import TENANT, captured, download, new, pieces_of
 from tests.containers.turned import TurnedClock
 from tests.store.disk import Disk, mount, unmount
@@ -135,7 +135,7 @@ async def test_sparse_files_are_kept_up_to_the_limit_and_listed_beyond_it(
     assert await captured(lease, "truncate -s 3 big") == ["big"]
 
 
-async def test_a_capture_of_a_hundred_thousand_files_leaves_the_others_to_the_next(
+async def test_of_twenty_thousand_files_the_first_are_told_and_the_next_command_has_none_of_them(
     runtime: Runtime, db: Database, tmp_path: Path, clock: TurnedClock
 ) -> None:
     settings = ContainerSettings(max_files_per_exec=5)
@@ -144,14 +144,69 @@ async def test_a_capture_of_a_hundred_thousand_files_leaves_the_others_to_the_ne
         manager.lease(TENANT, await new(manager)) as lease,
     ):
         data = data_of(tmp_path, lease)
-        for directory in range(100):
+        for directory in range(20):
             (data / f"{directory:02}").mkdir()
             for number in range(1000):
                 (data / f"{directory:02}" / f"{number:03}").touch()
-        first, second = await lease.capture(), await lease.capture()
-    names = [row.path.removeprefix("/mnt/data/") for row in (*first.files, *second.files)]
-    assert names == [f"00/{number:03}" for number in range(10)]
-    assert (first.left, second.left) == (99_995, 99_990)
+        first = await lease.capture("resp_1")
+        (data / "00/000").unlink()
+        (data / "19/new").touch()
+        second = await lease.capture("resp_2")
+        recorded = await manager.files.recorded(
+            lease.record.id, [f"/mnt/data/19/{name}" for name in ("999", "new", "x")]
+        )
+    assert [row.path.removeprefix("/mnt/data/") for row in first.files] == [f"00/00{number}" for number in range(5)]
+    assert [row.path.removeprefix("/mnt/data/") for row in second.files] == ["19/new"]
+    assert ((first.more, first.left), (second.more, second.left)) == ((19_995, 0), (0, 0))
+    assert recorded == {"/mnt/data/19/999", "/mnt/data/19/new"}
+
+
+async def test_beyond_the_bound_of_entries_it_is_told_and_no_more_is_recorded(
+    runtime: Runtime, db: Database, tmp_path: Path, clock: TurnedClock
+) -> None:
+    settings = ContainerSettings(max_entries=1000)
+    async with (
+        ContainerManager(runtime, db, home=tmp_path, settings=settings, clock=clock) as manager,
+        manager.lease(TENANT, await new(manager)) as lease,
+    ):
+        data = data_of(tmp_path, lease)
+        await lease.workspace.run("mkdir many; cd many; seq 5000 | xargs touch")
+        for _ in range(4):
+            captured = await lease.capture()
+            assert "more than 1000 files, directories and links in /mnt/data" in (captured.trouble or "")
+            for path in sorted((data / "many").iterdir())[:900]:
+                path.rename(path.with_name(f"x{path.name}"))
+            assert len(await db_paths(db, lease.record.id)) <= 1000
+        await lease.workspace.run("rm -r many; echo kept > kept")
+        assert [row.path for row in (await lease.capture()).files] == ["/mnt/data/kept"]
+        assert await db_paths(db, lease.record.id) == ["/mnt/data/kept"]
+
+
+async def db_paths(db: Database, container_id: str) -> list[str]:
+    return [row.path for row in await ContainerFiles(db).of_container(container_id)]
+
+
+async def test_generated_trees_are_neither_recorded_nor_told_in_a_runtime_that_keeps_files_in_memory(
+    db: Database, tmp_path: Path, clock: TurnedClock
+) -> None:
+    settings = ContainerSettings(generated_directories=("cache",), max_entries=1000)
+    async with (
+        MemoryRuntime() as runtime,
+        ContainerManager(runtime, db, home=tmp_path, clock=clock, settings=settings) as manager,
+        manager.lease(TENANT, await new(manager)) as lease,
+    ):
+        made = "mkdir -p v/lib cache a; echo > v/pyvenv.cfg; echo > v/lib/x; echo > cache/x; echo > a/kept; echo > kept"
+        assert await captured(lease, made) == ["a/kept", "kept"]
+        assert (await lease.workspace.files.read("v/lib/x")) == b"\n"
+
+
+async def test_of_sparse_files_a_bounded_number_of_bytes_is_hashed(
+    containers: ContainerManager, lease: Lease, tmp_path: Path
+) -> None:
+    assert len(await captured(lease, f"for i in $(seq 60); do truncate -s {25 * MIB} $i; done")) == 60
+    rows = await listed(containers, lease)
+    assert sum(row.bytes for row in rows.values() if row.sha256) <= MOST_HASHED
+    assert await captured(lease, "true") == []
 
 
 async def test_a_capture_that_is_broken_off_loses_nothing(

@@ -112,11 +112,22 @@ async def test_an_overwritten_path_keeps_its_id_and_a_deleted_one_is_forgotten(c
     assert refused.value.code == "container_file_not_found"
 
 
-async def test_many_files_are_taken_in_turns(small: ContainerManager) -> None:
-    async with small.lease(TENANT, await new(small)) as lease:
-        assert await captured(lease, "touch 1 2 3 4 5") == ["1", "2", "3"]
-        assert await captured(lease, "true") == ["4", "5"]
+async def test_of_many_files_some_are_told_and_all_are_recorded_as_written_by_their_own_command(
+    small: ContainerManager,
+) -> None:
+    mine = await new(small)
+    async with small.lease(TENANT, mine) as lease:
+        await lease.workspace.run("for i in 1 2 3 4 5; do echo $i > $i; done")
+        first = await lease.capture("resp_1")
+        assert ([row.path[-1] for row in first.files], first.more) == (["1", "2", "3"], 2)
         assert await captured(lease, "true") == []
+        assert await captured(lease, "echo 6 > 6") == ["6"]
+    rows = {row.path[-1]: row for row in (await small.files.list(TENANT, mine, limit=100)).records}
+    assert {name: row.response_id for name, row in rows.items() if name != "6"} == dict.fromkeys("12345", "resp_1")
+    assert (rows["5"].sha256, rows["5"].bytes) == ("", 2)
+    assert await download(small, mine, rows["5"].id) == b"5\n"
+    again = await small.files.get(TENANT, mine, rows["5"].id)
+    assert again.sha256 == sha256(b"5\n").hexdigest()
 
 
 async def test_a_file_too_large_is_listed_with_its_size_and_still_given_out_whole(small: ContainerManager) -> None:

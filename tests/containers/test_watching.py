@@ -12,7 +12,8 @@ import anyio
 import pytest
 
 from limpet.containers.changes import Look
-from limpet.containers.watching import Tree, Watching
+from limpet.containers.watched_tree import WatchedTree
+from limpet.containers.watching import Watching
 from limpet.core.ports import FileStat
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +79,7 @@ def names(look: Look) -> list[str]:
 async def test_the_first_look_reads_everything_and_the_next_one_nothing(watching: Watching, root: Path) -> None:
     (root / "a/b").mkdir(parents=True)
     (root / "a/b/file").write_text("x")
-    tree = watching.tree(root, "/mnt/data")
+    tree = WatchedTree(watching, root, "/mnt/data")
     first, second = tree.look(), tree.look()
     assert (names(first), first.directories) == (["a/b/file"], None)
     assert (second.files, second.directories) == ((), {})
@@ -89,7 +90,7 @@ async def test_only_the_directory_in_which_something_happened_is_read(watching: 
     for name in ("a", "b"):
         (root / name).mkdir()
         (root / name / "file").write_text("x")
-    tree = watching.tree(root, "/mnt/data")
+    tree = WatchedTree(watching, root, "/mnt/data")
     tree.look()
     (root / "b/file").write_text("y")
     look = tree.look()
@@ -99,7 +100,7 @@ async def test_only_the_directory_in_which_something_happened_is_read(watching: 
 async def test_whatever_is_done_a_look_after_it_shows_what_is_there(watching: Watching, root: Path) -> None:
     """Random trees, moved, replaced, linked, emptied and written, ten things between two looks."""
     chance = random.Random(7)
-    tree = watching.tree(root, "/mnt/data")
+    tree = WatchedTree(watching, root, "/mnt/data")
     known = applied({}, tree.look())
     for _ in range(200):
         for _ in range(chance.randrange(10)):
@@ -143,7 +144,7 @@ async def test_directories_that_change_places_are_both_read(watching: Watching, 
     for name in ("one", "two"):
         (root / name / "in").mkdir(parents=True)
         (root / name / "in" / f"of-{name}").write_text(name)
-    tree = watching.tree(root, "/mnt/data")
+    tree = WatchedTree(watching, root, "/mnt/data")
     known = applied({}, tree.look())
     (root / "one").rename(root / "spare")
     (root / "two").rename(root / "one")
@@ -152,7 +153,7 @@ async def test_directories_that_change_places_are_both_read(watching: Watching, 
 
 
 async def test_a_look_while_others_write_misses_nothing_in_the_end(watching: Watching, root: Path) -> None:
-    tree = watching.tree(root, "/mnt/data")
+    tree = WatchedTree(watching, root, "/mnt/data")
     known = applied({}, tree.look())
     writers = [threading.Thread(target=_write_much, args=(root, number)) for number in range(3)]
     for writer in writers:
@@ -178,7 +179,7 @@ async def test_after_the_kernel_lost_events_everything_is_read(watching: Watchin
         pytest.skip(f"the kernel's queue holds {limit} events, more than this test fills")
     for number in range(wanted):
         (root / str(number)).mkdir()
-    tree = watching.tree(root, "/mnt/data")
+    tree = WatchedTree(watching, root, "/mnt/data")
     if tree.look().directories is not None or tree.is_whole:
         pytest.skip("this user's watches do not suffice (fs.inotify.max_user_watches)")
     # No await until the look: nobody empties the queue meanwhile.
@@ -189,23 +190,143 @@ async def test_after_the_kernel_lost_events_everything_is_read(watching: Watchin
 
 
 async def test_a_tree_beyond_its_share_of_watches_is_read_as_a_whole_and_leaves_them_to_others(
-    watching: Watching, root: Path
+    root: Path, tmp_path: Path
 ) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
     for number in range(5):
         (root / str(number)).mkdir()
-    tree, other = Tree(watching, root, "/mnt/data", most=4), watching.tree(root / "0", "/mnt/data")
-    other.look()
-    assert tree.look().directories is None
-    (root / "3/file").touch()
-    assert names(tree.look()) == ["3/file"]
-    (root / "0/file").touch()
-    look = other.look()
-    assert (names(look), look.directories) == (["file"], {"/mnt/data": frozenset()})
+    async with Watching(most=8) as watching:
+        if not watching.is_working:
+            pytest.skip("this user has no inotify instance left (fs.inotify.max_user_instances)")
+        tree, other = WatchedTree(watching, root, "/mnt/data"), WatchedTree(watching, small, "/mnt/data")
+        other.look()
+        assert tree.look().directories is None
+        (root / "3/file").touch()
+        assert names(tree.look()) == ["3/file"]
+        (small / "file").touch()
+        look = other.look()
+        assert (names(look), look.directories) == (["file"], {"/mnt/data": frozenset()})
+        assert (tree.watches, other.watches) == (0, 1)
+
+
+async def test_all_trees_together_have_no_more_watches_than_there_may_be(tmp_path: Path) -> None:
+    roots = [tmp_path / str(number) for number in range(12)]
+    for root in roots:
+        for name in range(20):
+            (root / str(name)).mkdir(parents=True)
+    async with Watching(most=100) as watching:
+        trees = [WatchedTree(watching, root, "/mnt/data") for root in roots]
+        for _ in range(3):
+            for tree in trees:
+                tree.look()
+        assert 0 < sum(tree.watches for tree in trees) <= 100
+        for number, root in enumerate(roots):
+            (root / "7/file").write_text(str(number))
+        assert [names(tree.look()).count("7/file") for tree in trees] == [1] * 12
+
+
+async def test_a_look_that_finds_nothing_new_needs_no_more_watches_than_it_has(root: Path) -> None:
+    for number in range(3):
+        (root / str(number)).mkdir()
+    async with Watching(most=8) as watching:
+        tree = WatchedTree(watching, root, "/mnt/data")
+        tree.look()
+        tree.is_whole = True
+        tree.look()
+        assert tree.watches == (4 if watching.is_working else 0)
+
+
+async def test_of_very_many_entries_a_bounded_number_is_looked_at_and_the_other_directories_have_their_turn(
+    watching: Watching, root: Path
+) -> None:
+    (root / "many").mkdir()
+    for number in range(300):
+        (root / "many" / f"{number:03}").symlink_to("nowhere")
+    for name in ("a", "z"):
+        (root / name).mkdir()
+        (root / name / "file").touch()
+    tree = WatchedTree(watching, root, "/mnt/data", most_entries=100)
+    first = tree.look()
+    assert (names(first), first.is_over) == (["a/file", "z/file"], True)
+    assert set(first.directories or ()) == {"/mnt/data", "/mnt/data/a", "/mnt/data/z"}
+    (root / "z/new").touch()
+    assert (names(tree.look()), tree.look().is_over) == (["z/file", "z/new"], True)
+    for link in (root / "many").iterdir():
+        link.unlink()
+    (root / "many/file").touch()
+    assert names(tree.look()) == ["many/file"]
+    assert not tree.look().is_over
+
+
+@pytest.mark.parametrize("flat", [True, False])
+async def test_a_look_takes_no_longer_for_names_beyond_the_bound(watching: Watching, root: Path, flat: bool) -> None:
+    for number in range(2000):
+        (root / ("" if flat else str(number))).mkdir(exist_ok=True)
+        (root / ("" if flat else str(number)) / f"link-{number}").symlink_to("nowhere")
+    tree = WatchedTree(watching, root, "/mnt/data", most_entries=50)
+    for _ in range(3):
+        assert tree.look().is_over
+        assert len(tree._nodes) <= 51
+        (root / "file").touch()
+    shutil.rmtree(root)
+    root.mkdir()
+    (root / "file").touch()
+    assert names(tree.look()) == ["file"]
+    assert not tree.look().is_over
+
+
+async def test_whatever_is_done_beyond_the_bound_a_look_shows_all_once_there_is_room(
+    watching: Watching, root: Path
+) -> None:
+    chance = random.Random(11)
+    tree = WatchedTree(watching, root, "/mnt/data", most_entries=12)
+    known = applied({}, tree.look())
+    for _ in range(200):
+        for _ in range(chance.randrange(10)):
+            disturb(root, chance)
+        look = tree.look()
+        known = applied(known, look)
+        if not look.is_over:
+            assert known == everything(root)
+
+
+async def test_generated_directories_are_not_entered(watching: Watching, root: Path) -> None:
+    for path in (
+        "v/lib/x",
+        "node_modules/p/x",
+        "src/__pycache__/x",
+        ".git/HEAD",
+        "src/target/x",
+        "src/kept",
+        "a.git/kept",
+    ):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).touch()
+    (root / "v/pyvenv.cfg").touch()
+    (root / "src/target/CACHEDIR.TAG").touch()
+    tree = WatchedTree(watching, root, "/mnt/data")
+    assert names(tree.look()) == ["a.git/kept", "src/kept"]
+    (root / "v/lib/y").touch()
+    (root / ".git/index").touch()
+    assert tree.look().files == ()
+    (root / "v/pyvenv.cfg").unlink()
+    assert names(tree.look()) == ["v/lib/x", "v/lib/y"]
+    (root / "v/pyvenv.cfg").touch()
+    look = tree.look()
+    assert (names(look), look.directories) == ([], {"/mnt/data/v": frozenset()})
+
+
+async def test_a_virtual_environment_at_the_top_hides_its_packages_alone(watching: Watching, root: Path) -> None:
+    for path in ("pyvenv.cfg", "lib/python3.11/site-packages/x", "mine"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).touch()
+    assert names(WatchedTree(watching, root, "/mnt/data").look()) == ["mine", "pyvenv.cfg"]
 
 
 async def test_a_root_that_is_gone_is_empty_and_may_come_back(watching: Watching, root: Path) -> None:
     (root / "file").touch()
-    tree = watching.tree(root, "/mnt/data")
+    tree = WatchedTree(watching, root, "/mnt/data")
     tree.look()
     shutil.rmtree(root)
     gone = tree.look()
@@ -222,7 +343,7 @@ async def test_no_link_is_followed_and_no_special_file_is_opened(
     outside.mkdir()
     (outside / "secret").touch()
     (root / "inner").mkdir()
-    tree = watching.tree(root, "/mnt/data")
+    tree = WatchedTree(watching, root, "/mnt/data")
     tree.look()
     (root / "inner").rmdir()
     (root / "inner").symlink_to(outside)
@@ -233,7 +354,7 @@ async def test_no_link_is_followed_and_no_special_file_is_opened(
 
 
 async def test_without_an_instance_every_look_reads_everything(root: Path) -> None:
-    tree = Watching().tree(root, "/mnt/data")
+    tree = WatchedTree(Watching(), root, "/mnt/data")
     tree.look()
     (root / "file").touch()
     assert (names(tree.look()), names(tree.look())) == (["file"], ["file"])
@@ -241,7 +362,7 @@ async def test_without_an_instance_every_look_reads_everything(root: Path) -> No
 
 async def test_what_is_watched_no_more_costs_no_watch(watching: Watching, root: Path) -> None:
     (root / "a").mkdir()
-    tree = watching.tree(root, "/mnt/data")
+    tree = WatchedTree(watching, root, "/mnt/data")
     tree.look()
     tree.close()
     fired = Path(f"/proc/self/fdinfo/{watching.descriptor}").read_text()

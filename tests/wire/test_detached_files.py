@@ -88,11 +88,41 @@ def test_they_are_captured_before_their_container_expires(home_directory: Any) -
         assert paths(client, container) == {"late"}
 
 
-def test_a_command_that_left_more_than_one_capture_takes_says_so(client: openai.OpenAI) -> None:
-    response = run(client, "mkdir out; for i in $(seq 70); do echo $i > out/$i; done", "true")
+@pytest.mark.promise("many-files-stay-with-the-call-that-wrote-them")
+def test_of_very_many_files_a_thousand_are_listed_with_their_call_and_the_rest_is_counted(
+    client: openai.OpenAI,
+) -> None:
+    response = run(client, "mkdir out; cd out; seq 1421 | xargs touch", "true", "echo x > mine")
 
-    first, second = [item for item in response.output if item.type == "shell_call_output"]
-    assert first.output[-1].stderr == "limpet: 6 more changed files will be recorded with the next command.\n"
-    assert [len((item.model_extra or {})["output_files"]) for item in (first, second)] == [64, 6]
-    assert second.output[-1].stderr == ""
-    assert len(cited(response)) == 70
+    items = [item for item in response.output if item.type == "shell_call_output"]
+    assert [item.output[-1].stderr for item in items] == ["", "", ""]
+    told = [item.model_extra or {} for item in items]
+    assert [len(each["output_files"]) for each in told] == [1000, 0, 1]
+    assert [each.get("output_files_omitted") for each in told] == [421, None, None]
+    assert len(cited(response)) == 1001
+    assert sum(1 for _ in client.containers.files.list(container_of(response), limit=100)) == 1422
+
+
+@pytest.mark.promise("generated-trees-are-neither-recorded-nor-cited")
+def test_what_tools_generate_is_neither_listed_nor_cited(client: openai.OpenAI) -> None:
+    response = run(
+        client,
+        "python3 -m venv --without-pip v; mkdir -p node_modules/p .git src/__pycache__; "
+        "touch node_modules/p/index.js .git/HEAD src/__pycache__/m.pyc; echo mine > src/m.py",
+        "true",
+        "v/bin/python -c 'print(1)'",
+    )
+
+    items = [item for item in response.output if item.type == "shell_call_output"]
+    assert [item.output[-1].stderr for item in items] == ["", "", ""]
+    told = [[file["path"] for file in (item.model_extra or {})["output_files"]] for item in items]
+    assert told == [["/mnt/data/src/m.py"], [], []]
+    assert cited(response) == ["m.py"]
+    assert [file.path for file in client.containers.files.list(container_of(response))] == ["/mnt/data/src/m.py"]
+
+
+@pytest.mark.promise("files-that-are-gone-at-the-end-are-not-cited")
+def test_a_file_that_is_gone_at_the_responses_end_is_not_cited(client: openai.OpenAI) -> None:
+    response = run(client, "echo a > gone; echo b > old; echo c > kept", "rm gone; mv old new")
+
+    assert sorted(cited(response)) == ["kept", "new"]

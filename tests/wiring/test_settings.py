@@ -33,6 +33,9 @@ default_idle_ttl_secs = 11
 max_idle_ttl_secs = 12
 max_files_per_exec = 13
 max_bytes_per_file = 14
+max_entries = 1025
+generated_directories = ["g"]
+generated_markers = ["m"]
 first_user_id = 3000
 user_ids = 15
 max_live_boxes = 17
@@ -79,6 +82,9 @@ def test_every_setting_reaches_its_part(tmp_path: Path) -> None:
         max_idle_ttl_secs=12,
         max_files_per_exec=13,
         max_bytes_per_file=14,
+        max_entries=1025,
+        generated_directories=("g",),
+        generated_markers=("m",),
         first_user_id=3000,
         user_ids=15,
         seats=SeatLimits(most=17, per_tenant=20, wait=1.5),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from limpet.config.bind import Between, Later, Names
+from limpet.containers.generated import GENERATED, MARKERS
 from limpet.core.secret import Secret
 
 MIB = 1024 * 1024
@@ -141,8 +142,11 @@ class Containers:
 
     default_idle_ttl_secs: Positive = 1200
     max_idle_ttl_secs: Positive = 60 * 24 * 3600
-    max_files_per_exec: Positive = 64
+    max_files_per_exec: Positive = 1000
     max_bytes_per_file: Positive = 25 * MIB
+    max_entries: Annotated[int, Between(1000, 10_000_000)] = 100_000
+    generated_directories: tuple[str, ...] = GENERATED
+    generated_markers: tuple[str, ...] = MARKERS
     max_input_files_per_request: Positive = 50
     max_input_bytes_per_request: Positive = 2048 * MIB
     max_live_boxes: Positive | None = None

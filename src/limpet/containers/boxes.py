@@ -24,7 +24,7 @@ from limpet.containers.container import (
 from limpet.containers.known import Known
 from limpet.containers.meter import Meter
 from limpet.containers.supplies import Skill, write_skills
-from limpet.containers.watching import Tree
+from limpet.containers.watched_tree import WatchedTree
 from limpet.core.clock import Clock
 from limpet.core.errors import PlaceUnusable, SandboxClosed, SandboxGone
 from limpet.core.ids import CONTAINER, is_id
@@ -55,7 +55,7 @@ class Box:
     is_ending: bool = False
     leases: int = 0
     known: Known | None = None
-    tree: Tree | None = None
+    tree: WatchedTree | None = None
     spoken_at: float = -math.inf
 
     def unwatch(self) -> None:

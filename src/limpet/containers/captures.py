@@ -1,6 +1,7 @@
-"""Captures: what changed among a container's files is hashed, copied where the settings say so, and recorded.
+"""Captures: what changed among a container's files is recorded; a bounded part of it is hashed, and copied where the settings say so.
 
-Costs what changed. A capture that breaks off loses nothing: what it did not record the next one sees.
+Costs what changed. A capture that breaks off loses nothing: what it did not record the next one sees. All that takes time in
+proportion to a tree happens in a few threads of its own.
 """
 
 import posixpath
@@ -8,16 +9,19 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from limpet.containers.boxes import Box, Boxes
-from limpet.containers.changes import Look, compare, content_type
+from limpet.containers.changes import Changes, Look, compare, content_type
 from limpet.containers.container import ContainerSettings
 from limpet.containers.copying import DATA, NOT_KEPT, Copies, Copy
+from limpet.containers.generated import GeneratedTrees
 from limpet.containers.known import Known
 from limpet.containers.meter import Meter
+from limpet.containers.watched_tree import WatchedTree
 from limpet.containers.watching import Watching
 from limpet.core.clock import Clock
 from limpet.core.errors import FileError, FileMissing, SandboxClosed, SandboxGone, StoreError
@@ -29,16 +33,20 @@ from limpet.store.files import ContainerFileRecord, ContainerFiles
 Source = Literal["user", "assistant"]
 LOOKS = 3  # at a file that changes while it is read; then it is taken as it was read last
 TOGETHER = 256  # rows in one transaction
+MOST_HASHED = 1 << 30  # bytes that one capture reads
+THREADS = 4  # that look through trees at once, of all containers
 # The kernel's clock for files stands still for up to 10 ms (at 100 Hz): two writes in one such moment cannot be told apart.
 STILL_NS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """What a capture recorded: the rows of files whose content is new, by path. `left` is how many more changed that the next capture
-    will take; `trouble` is a sentence on why it broke off, None if it did not."""
+    """What a capture recorded: the rows of files whose content is new, up to `max_files_per_exec` of them; `more` were recorded beside
+    them. `left` is how many the next capture will take, since this one broke off; `trouble` is a sentence on why it did, or on what
+    there is no room for, None if all is well."""
 
     files: tuple[ContainerFileRecord, ...] = ()
+    more: int = 0
     left: int = 0
     trouble: str | None = None
 
@@ -63,6 +71,7 @@ class _Taking:
     rows: list[ContainerFileRecord] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     done: int = 0
+    hashable: int = MOST_HASHED
 
 
 class Captures:
@@ -87,7 +96,11 @@ class Captures:
         self._clock = clock
         self._meter = meter
         self._watching = watching
-        self._most_files = most_files
+        self._most_known = min(settings.max_entries, most_files or settings.max_entries)
+        self._generated = GeneratedTrees(
+            frozenset(settings.generated_directories), frozenset(settings.generated_markers)
+        )
+        self._threads = CapacityLimiter(THREADS)
 
     async def capture(self, record: ContainerRecord, *, response_id: str | None) -> Captured:
         """Call with its box's shelf held. Raises StoreError where not even what is known can be read, FileError where the files cannot."""
@@ -112,8 +125,20 @@ class Captures:
         """What is recorded of a container's files. Call with its box's shelf held."""
         box = self._boxes.of(container_id)
         if box.known is None:
-            box.known = Known(await self._rows.of_container(container_id))
+            rows = await self._rows.of_container(container_id)
+            box.known = await to_thread.run_sync(Known, rows, limiter=self._threads)
         return box.known
+
+    async def count_missing(self, record: ContainerRecord) -> int:
+        """How many recorded files are no longer there. Call with its box's shelf held. FileError, StoreError."""
+        box = self._boxes.of(record.id)
+        known = await self.known(record.id)
+        if box.tree is not None:
+            box.tree.is_whole = True
+        look = await self._look(record, box, self._boxes.files(record))
+        self._look_again(box)
+        changes = await to_thread.run_sync(lambda: compare(known, look, most=0), limiter=self._threads)
+        return len(changes.gone)
 
     async def record(
         self, record: ContainerRecord, files: Files, stat: FileStat, *, response_id: str | None
@@ -143,6 +168,10 @@ class Captures:
         for look in range(LOOKS):
             if stat.size > self._settings.max_bytes_per_file:
                 yield self._compared(taking, stat, NOT_KEPT, before)
+                return
+            taking.hashable -= stat.size
+            if taking.hashable < 0:
+                yield _Read(self._unhashed(taking, stat), is_new=True)
                 return
             tenant = taking.record.tenant
             async with self._copies.taken(taking.files, stat.path, size=stat.size, tenant=tenant) as copy:
@@ -197,17 +226,37 @@ class Captures:
     async def _look(self, record: ContainerRecord, box: Box, files: Files) -> Look:
         directory = self._boxes.data_directory(record)
         if directory is None:
-            return Look(files=tuple(stat for stat in await listing(files) if stat.kind == "file"), directories=None)
+            return await self._listed(files)
         if box.tree is None:
-            box.tree = self._watching.tree(directory, DATA)
+            box.tree = WatchedTree(
+                self._watching, directory, DATA, most_entries=self._settings.max_entries, generated=self._generated
+            )
         try:
-            return await to_thread.run_sync(box.tree.look)
+            return await to_thread.run_sync(box.tree.look, limiter=self._threads)
         except OSError as error:
             raise FileError(DATA, f"{DATA} could not be looked through: {error.strerror}.") from error
 
+    async def _listed(self, files: Files) -> Look:
+        """A look through the files of a runtime that keeps them elsewhere."""
+        most = self._settings.max_entries
+        try:
+            found = await files.list(DATA, recursive=True, limit=most + 1)
+        except FileMissing:
+            found = []  # a command removed the directory itself
+        kinds = {stat.path: stat.kind == "file" for stat in found[:most]}
+        seen = self._generated.outside(kinds, top=DATA)
+        is_over = len(found) > most
+        return Look(
+            files=tuple(stat for stat in found if stat.path in seen and stat.kind == "file"),
+            directories={} if is_over else None,
+            is_over=is_over,
+        )
+
     async def _take(self, taking: "_Taking", look: Look) -> Captured:
-        most = self._settings.max_files_per_exec
-        changes = compare(taking.known, look, most=most, most_known=self._most_files)
+        changes = await to_thread.run_sync(
+            partial(compare, taking.known, look, most=self._settings.max_files_per_exec, most_known=self._most_known),
+            limiter=self._threads,
+        )
         box = self._boxes.of(taking.record.id)
         try:
             await self._drop(taking.record.id, taking.known, changes.gone)
@@ -215,15 +264,50 @@ class Captures:
                 await self._take_each(taking, changes.touched)
             else:
                 await self._take_together(taking, changes.touched)
+            await self._take_unread(taking, changes.more)
         except StoreError as error:
             self._look_again(box)
-            left = len(changes.left) + len(changes.touched) - taking.done
+            left = len(changes.touched) + len(changes.more) - taking.done
             return Captured(files=tuple(taking.rows), left=left, trouble=error.message)
         if box.tree is not None:
-            waiting = (*changes.left, *changes.refused)
-            box.tree.again({posixpath.dirname(stat.path) for stat in waiting} | taking.unread)
-        trouble = _no_room(len(changes.refused), self._most_files) if changes.refused else None
-        return Captured(files=tuple(taking.rows), left=len(changes.left), trouble=trouble)
+            box.tree.again(taking.unread)
+        return Captured(
+            files=tuple(taking.rows),
+            more=len(changes.more),
+            trouble=self._no_room(look, changes),
+        )
+
+    def _no_room(self, look: Look, changes: Changes) -> str | None:
+        most = self._settings.max_entries
+        if look.is_over or (changes.refused and self._most_known == most):
+            return (
+                f"there are more than {most} files, directories and links in {DATA}; what is beyond is not looked at. Delete some, "
+                "or keep them elsewhere."
+            )
+        if changes.refused:
+            return (
+                f"the quota of {self._most_known} files in this container is reached, so {len(changes.refused)} new ones are not; "
+                "delete some."
+            )
+        return None
+
+    async def _take_unread(self, taking: "_Taking", stats: Sequence[FileStat]) -> None:
+        """Record them as they were seen. They are hashed when they are downloaded, or change."""
+        for start in range(0, len(stats), TOGETHER):
+            rows = await self._rows.upsert_all(
+                [self._unhashed(taking, stat) for stat in stats[start : start + TOGETHER]]
+            )
+            for row in rows:
+                taking.known[row.path] = row
+            taking.done += len(rows)
+
+    def _unhashed(self, taking: "_Taking", stat: FileStat) -> ContainerFileRecord:
+        """Without a hash there is nothing to doubt about the moment of its record."""
+        copy = (
+            NOT_KEPT if stat.size > self._settings.max_bytes_per_file else Copy(sha256="", bytes=stat.size, blob=None)
+        )
+        before = stat.changed + STILL_NS + 1
+        return self._row(taking.record, stat, copy, source="assistant", response_id=taking.response_id, before=before)
 
     async def _take_each(self, taking: "_Taking", stats: Sequence[FileStat]) -> None:
         """One after the other: a row is stored while its copy is at hand."""
@@ -254,30 +338,19 @@ class Captures:
             taking.done += len(some)
 
     async def _drop(self, container_id: str, known: Known, paths: tuple[str, ...]) -> None:
-        if not paths:
-            return
-        await self._rows.delete_paths(container_id, paths)
-        self._copies.nudge()
-        for path in paths:
-            del known[path]
+        for start in range(0, len(paths), TOGETHER):
+            some = paths[start : start + TOGETHER]
+            await self._rows.delete_paths(container_id, some)
+            for path in some:
+                del known[path]
+        if paths:
+            self._copies.nudge()
 
     def _look_again(self, box: Box) -> None:
         if box.tree is not None:
             box.tree.is_whole = True
 
 
-async def listing(files: Files) -> list[FileStat]:
-    """All that is in /mnt/data."""
-    try:
-        return await files.list(DATA, recursive=True)
-    except FileMissing:
-        return []  # a command removed the directory itself
-
-
 def _facts(file: FileStat | ContainerFileRecord) -> tuple[int, int, int]:
     size = file.size if isinstance(file, FileStat) else file.bytes
     return size, file.modified, file.identity
-
-
-def _no_room(count: int, most: int | None) -> str:
-    return f"the quota of {most} files in this container is reached, so {count} new ones are not; delete some."

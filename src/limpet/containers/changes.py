@@ -1,5 +1,6 @@
 """What changed among a container's files, and which names files may have. Pure."""
 
+import heapq
 import mimetypes
 import re
 from collections.abc import Mapping
@@ -17,46 +18,58 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """What a look at a container's files found. `files` are the regular files of the directories that were read, by path in the box;
-    `directories` says for each of these which directories are in it, by name, and is None where all were read."""
+    `directories` says for each of these which directories are in it, by name, and is None where all were read. `is_over`: there are
+    more entries than are looked at."""
 
     files: tuple[FileStat, ...]
     directories: Mapping[str, frozenset[str]] | None
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a look shows against what was known, by path: regular files that may have a new content, those of them that are left to
-    the next capture, paths without a file, and new files for which there is no room."""
+    """What a look shows against what was known, by path: regular files that may have a new content; more of them, which are recorded
+    without their hashes; paths without a file; new files for which there is no room."""
 
     touched: tuple[FileStat, ...]
-    left: tuple[FileStat, ...]
+    more: tuple[FileStat, ...]
     gone: tuple[str, ...]
     refused: tuple[FileStat, ...] = ()
 
 
 def compare(known: Known, look: Look, *, most: int, most_known: int | None = None) -> Changes:
-    """The differences. At most `most` touched files, and `most_known` that are recorded in all; those come last that only may have
-    changed within the moment of their record."""
+    """The differences: at most `most` touched files, and `most_known` that are recorded in all. Those come last that only may have
+    changed within the moment of their record. For a thread: it takes time in proportion to the look."""
     files = {stat.path: stat for stat in look.files}
     changed: list[FileStat] = []
     doubtful: list[FileStat] = []
-    for path in sorted(files):
+    for path, stat in files.items():
         record = known.get(path)
-        if not is_known(record, files[path]):
-            (doubtful if is_doubtful(record, files[path]) else changed).append(files[path])
-    gone = tuple(sorted(_expected(known, look) - files.keys()))
+        if not is_known(record, stat):
+            (doubtful if is_doubtful(record, stat) else changed).append(stat)
+    gone = tuple(_expected(known, look) - files.keys())
     refused: list[FileStat] = []
     if most_known is not None:
         fresh = [stat for stat in changed if stat.path not in known]
-        refused = fresh[max(0, most_known - (len(known) - len(gone))) :]
-        beyond = {stat.path for stat in refused}
-        changed = [stat for stat in changed if stat.path not in beyond]
+        room = max(0, most_known - (len(known) - len(gone)))
+        if len(fresh) > room:
+            # Not `sorted`, which would hold the interpreter for as long as it takes.
+            kept = {stat.path for stat in heapq.nsmallest(room, fresh, key=_path)}
+            refused = [stat for stat in fresh if stat.path not in kept]
+            beyond = {stat.path for stat in refused}
+            changed = [stat for stat in changed if stat.path not in beyond]
+    touched = heapq.nsmallest(most, changed, key=_path)
+    first = {stat.path for stat in touched}
     return Changes(
-        touched=tuple([*changed[:most], *doubtful][:most]),
-        left=tuple(changed[most:]),
+        touched=(*touched, *heapq.nsmallest(most - len(touched), doubtful, key=_path)),
+        more=tuple(stat for stat in changed if stat.path not in first) if len(changed) > most else (),
         gone=gone,
         refused=tuple(refused),
     )
+
+
+def _path(stat: FileStat) -> str:
+    return stat.path
 
 
 def is_doubtful(record: ContainerFileRecord | None, stat: FileStat) -> bool:

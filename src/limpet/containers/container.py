@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from limpet.containers.generated import GENERATED, MARKERS
 from limpet.containers.seats import SeatLimits
 from limpet.containers.supplies import SKILLS, AskedSkill, Skill
 from limpet.core.clock import MICROSECONDS
@@ -32,8 +33,11 @@ class ContainerSettings:
 
     default_idle_ttl_secs: int = 1200
     max_idle_ttl_secs: int = 5_184_000
-    max_files_per_exec: int = 64
+    max_files_per_exec: int = 1000
     max_bytes_per_file: int = 25 * MIB
+    max_entries: int = 100_000
+    generated_directories: tuple[str, ...] = GENERATED
+    generated_markers: tuple[str, ...] = MARKERS
     first_user_id: int = 2_000_000_000
     user_ids: int = 500_000
     seats: SeatLimits = field(default_factory=SeatLimits)

@@ -9,6 +9,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from limpet.containers.boxes import ROOTS, directory_of
+from limpet.containers.changes import is_known
 from limpet.core.errors import FileError, StoreError
 from limpet.core.ports import Files
 from limpet.runtimes.hostfiles import HostFiles
@@ -95,7 +96,9 @@ async def _copied(rows: ContainerFiles, vault: Vault, files: Files, row: Contain
         async with vault.put(
             files.stream(row.path, length=row.bytes), tenant=row.tenant, area="container_files"
         ) as blob:
-            return blob.sha256 == row.sha256 and await rows.attach(row, blob.id)
+            # Many files that came at once have no hash yet (`captures`).
+            is_same = blob.sha256 == row.sha256 if row.sha256 else is_known(row, await files.stat(row.path))
+            return is_same and await rows.attach(row, blob.id)
     except FileError:
         return False  # it went away, or something else stands in its place
 

@@ -4,14 +4,15 @@ Never follows a link: every look goes through the sandbox's `Files`.
 """
 
 import posixpath
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Self
 
 import anyio
+from anyio import to_thread
 
 from limpet.containers.boxes import Boxes
-from limpet.containers.captures import Captured, Captures, listing
+from limpet.containers.captures import Captured, Captures
 from limpet.containers.changes import is_known, safe_name
 from limpet.containers.container import ContainerSettings
 from limpet.containers.contents import Choose, Counted, opened, whole
@@ -87,8 +88,8 @@ class Shelf:
     async def capture(self, record: ContainerRecord, *, response_id: str | None = None) -> Captured:
         """Record the files that changed since the last capture, as written by that response; forget those that are gone.
 
-        A file is changed when its content is. At most `max_files_per_exec` at once, the next capture takes the others; one over
-        `max_bytes_per_file` is listed as too large, without its hash. An overwritten path keeps its file's id. StoreError, FileError.
+        A file is changed when its content is. At most `max_files_per_exec` are given back; what there is more is recorded as it was
+        seen, without its hash, as is what lies over `max_bytes_per_file`. An overwritten path keeps its file's id. StoreError, FileError.
         """
         box = self._boxes.of(record.id)
         async with box.shelf:
@@ -107,9 +108,14 @@ class Shelf:
         """How many recorded files are no longer there."""
         box = self._boxes.of(record.id)
         async with box.shelf:
-            known = await self._captures.known(record.id)
-            found = {stat.path for stat in await listing(self._boxes.files(record)) if stat.kind == "file"}
-            return len(known.keys() - found)
+            return await self._captures.count_missing(record)
+
+    async def recorded(self, container_id: str, paths: Iterable[str]) -> frozenset[str]:
+        """Those of these paths that are among the container's files."""
+        box = self._boxes.of(container_id)
+        async with box.shelf:
+            known = await self._captures.known(container_id)
+            return frozenset(path for path in paths if path in known)
 
     async def list(
         self, tenant: str, container_id: str, *, limit: int = 20, after: str | None = None, order: Order = "desc"
@@ -176,8 +182,7 @@ class Shelf:
         rows = []
         async with box.shelf:
             files = self._boxes.files(record)
-            there = {posixpath.basename(stat.path) for stat in await files.list(DATA)}
-            names = final_names([file.name for file in incoming], there)
+            names = await self._final_names(files, [file.name for file in incoming])
             try:
                 for file, name in zip(incoming, names, strict=True):
                     rows.append(await self._write(record, files, name, file.open(), most=None))
@@ -186,6 +191,17 @@ class Shelf:
                     await self._take_back(record, files, rows)
                 raise
         return rows
+
+    async def _final_names(self, files: Files, wanted: Sequence[str]) -> Sequence[str]:
+        """Names that nothing in /mnt/data has."""
+        most = self._settings.max_entries
+        listed = await files.list(DATA, limit=most)
+        taken = await to_thread.run_sync(lambda: {stat.path.rpartition("/")[2] for stat in listed})
+        names = final_names(wanted, taken)
+        while len(listed) == most and (found := [name for name in names if await _is_there(files, name)]):
+            taken |= set(found)
+            names = final_names(wanted, taken)
+        return names
 
     async def _take_back(self, record: ContainerRecord, files: Files, rows: Sequence[ContainerFileRecord]) -> None:
         """Call with its shelf held."""
@@ -261,13 +277,21 @@ class Shelf:
                 raise _no_file(record.id, row.id) from error
             if stat.kind != "file":
                 raise _no_file(record.id, row.id)
-            if is_known(row, stat):
+            if is_known(row, stat) and (row.sha256 or row.too_large):
                 return row
             try:
                 await self._captures.record(record, files, stat, response_id=row.response_id)
             except FileError as error:
                 raise _no_file(record.id, row.id) from error
             return (await self._captures.known(record.id)).get(row.path, row)
+
+
+async def _is_there(files: Files, name: str) -> bool:
+    try:
+        await files.stat(posixpath.join(DATA, name))
+    except FileMissing:
+        return False
+    return True
 
 
 def _no_file(container_id: str, file_id: str) -> NotFound:

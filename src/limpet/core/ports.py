@@ -194,8 +194,11 @@ class Files(Protocol):
         user that runs commands."""
         ...
 
-    async def list(self, path: str = "/mnt/data", *, recursive: bool = False) -> list[FileStat]:
-        """The entries of a directory, by path. `recursive` goes down into directories, never through links."""
+    async def list(
+        self, path: str = "/mnt/data", *, recursive: bool = False, limit: int | None = None
+    ) -> list[FileStat]:
+        """The entries of a directory, by path. `recursive` goes down into directories, never through links. No more than `limit` are
+        looked at: where that many come back there may be others, before and between them."""
         ...
 
     async def stat(self, path: str) -> FileStat:

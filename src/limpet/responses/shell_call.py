@@ -53,6 +53,7 @@ class _Answer:
 
     entries: list[Json] = field(default_factory=list)
     files: list[ContainerFileRecord] = field(default_factory=list)
+    more_files: int = 0
     complete: bool = True
 
 
@@ -94,6 +95,7 @@ class ShellCalls:
         self._made = 0
         self._has_run = False
         self._bytes_left = RESPONSE_BYTES
+        self._told: set[str] = set()
         self.files: dict[str, ContainerFileRecord] = {}
 
     async def answer(self, call: CallMade) -> Json:
@@ -125,6 +127,8 @@ class ShellCalls:
             "output": answer.entries,
             "output_files": [output_file(record) for record in answer.files],
         }
+        if answer.more_files:
+            done["output_files_omitted"] = answer.more_files
         await self._writer.tell(ev.ITEM_DONE, output_index=index, item=done)
         return done
 
@@ -174,21 +178,27 @@ class ShellCalls:
             captured = Captured(trouble=problem.message)
         answer.files += captured.files
         self._host.metrics.files.inc(len(captured.files))
-        if captured.trouble is not None:
+        answer.more_files += captured.more
+        if captured.trouble is not None and captured.trouble not in self._told:
+            self._told.add(captured.trouble)
             await printed.say("stderr", f"limpet: not all changed files could be recorded: {captured.trouble}\n")
-        elif captured.left:
-            await printed.say(
-                "stderr", f"limpet: {captured.left} more changed files will be recorded with the next command.\n"
-            )
 
     async def settle(self) -> None:
-        """Before the answer ends: what detached processes have written since the last command is this response's too."""
+        """Before the answer ends: what detached processes have written since the last command is this response's too, and what is gone
+        by now is not."""
         if not self._has_run:
             return
-        with suppress(StoreError, FileError, RequestError):  # the next look at the container's files sees it
-            captured = await self._host.containers.capture(self._tenant, self._container_id, self._response_id)
-            self.files |= {record.path: record for record in captured.files}
+        containers = self._host.containers
+        try:
+            captured = await containers.capture(self._tenant, self._container_id, self._response_id)
             self._host.metrics.files.inc(len(captured.files))
+            written = self.files | {record.path: record for record in captured.files}
+            there = await containers.files.recorded(self._container_id, written)
+            self.files = {path: record for path, record in written.items() if path in there}
+        except RequestError:
+            self.files = {}  # the container ended, and all its files with it
+        except (StoreError, FileError):
+            pass  # the next look at the container's files sees it
 
     async def _one(
         self,

@@ -181,21 +181,26 @@ def _enter_to_empty(parent: int, name: str) -> int:
 
 
 def _empty(top: int) -> None:
-    """Remove all that lies in `top`. What lies deeper is moved up first, so that no depth needs recursion or a long path."""
-    while names := os.listdir(top):
-        for name in names:
-            try:
-                if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
-                    os.unlink(name, dir_fd=top)
+    """Remove all that lies in `top`. What lies deeper is moved up first, so that no depth needs recursion or a long path, and no
+    directory's names are held all at once."""
+    is_empty = False
+    while not is_empty:
+        is_empty = True
+        with os.scandir(top) as found:
+            for entry in found:
+                is_empty = False
+                try:
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.unlink(entry.name, dir_fd=top)
+                        continue
+                    _flatten(top, entry.name)
+                    os.rmdir(entry.name, dir_fd=top)
+                except FileNotFoundError:
                     continue
-                _flatten(top, name)
-                os.rmdir(name, dir_fd=top)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                # Somebody put something into it again; the next round sees it.
-                if error.errno != errno.ENOTEMPTY:
-                    raise
+                except OSError as error:
+                    # Somebody put something into it again, or turned it into something else; the next round sees it.
+                    if error.errno not in (errno.ENOTEMPTY, errno.EISDIR, errno.ENOTDIR):
+                        raise
 
 
 def _flatten(top: int, name: str) -> None:
@@ -203,12 +208,13 @@ def _flatten(top: int, name: str) -> None:
     descriptor = _enter_to_empty(top, name)
     try:
         os.fchmod(descriptor, 0o700)
-        for inner in os.listdir(descriptor):
-            if stat.S_ISDIR(os.stat(inner, dir_fd=descriptor, follow_symlinks=False).st_mode):
-                _make_movable(descriptor, inner)
-                os.rename(inner, f".gone-{secrets.token_hex(8)}", src_dir_fd=descriptor, dst_dir_fd=top)
-            else:
-                os.unlink(inner, dir_fd=descriptor)
+        with os.scandir(descriptor) as found:
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False):
+                    _make_movable(descriptor, entry.name)
+                    os.rename(entry.name, f".gone-{secrets.token_hex(8)}", src_dir_fd=descriptor, dst_dir_fd=top)
+                else:
+                    os.unlink(entry.name, dir_fd=descriptor)
     finally:
         os.close(descriptor)
 

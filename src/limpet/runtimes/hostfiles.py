@@ -13,6 +13,7 @@ import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from anyio import to_thread
@@ -97,9 +98,13 @@ class HostFiles:
         finally:
             writing.close()
 
-    async def list(self, path: str = WORKING_DIRECTORY, *, recursive: bool = False) -> list[FileStat]:
+    async def list(
+        self, path: str = WORKING_DIRECTORY, *, recursive: bool = False, limit: int | None = None
+    ) -> list[FileStat]:
         place = self._place(path)
-        return await to_thread.run_sync(lambda: sorted(self._below(place, recursive), key=lambda found: found.path))
+        return await to_thread.run_sync(
+            lambda: sorted(islice(self._below(place, recursive), limit), key=lambda found: found.path)
+        )
 
     async def stat(self, path: str) -> FileStat:
         return await to_thread.run_sync(self._stat, self._place(path))

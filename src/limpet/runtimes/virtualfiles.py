@@ -8,6 +8,7 @@ import posixpath
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from bashkit import FileSystem
@@ -84,12 +85,15 @@ class VirtualFiles:
             raise _translated(place, error) from error
         return self._described(place, place.inner)
 
-    async def list(self, path: str = WORKING_DIRECTORY, *, recursive: bool = False) -> list[FileStat]:
+    async def list(
+        self, path: str = WORKING_DIRECTORY, *, recursive: bool = False, limit: int | None = None
+    ) -> list[FileStat]:
         place = self._place(path)
         self._refuse_links(place, itself=True)
         if self._require(place) != "directory":
             raise NotADirectory(path)
-        return sorted(self._below(place, place.inner, recursive), key=lambda found: found.path)
+        found = islice(self._below(place, place.inner, recursive), limit)
+        return sorted(found, key=lambda found: found.path)
 
     async def stat(self, path: str) -> FileStat:
         place = self._place(path)

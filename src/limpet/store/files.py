@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
@@ -66,8 +67,8 @@ class ContainerFiles:
             return replace(record, number=(await connection.execute(added)).scalar_one())
 
     async def upsert_all(self, records: Sequence[ContainerFileRecord]) -> list[ContainerFileRecord]:
-        """The same for many files of one container without new blobs, all in one transaction; in their order."""
-        return await self._db.write(lambda connection: [_upsert(connection, record) for record in records])
+        """The same for many files of one container without new blobs, each path once, all in one transaction; in their order."""
+        return await self._db.write(lambda connection: _upsert_all(connection, records)) if records else []
 
     async def attach(self, record: ContainerFileRecord, blob: str) -> bool:
         """Keep the blob as the copy of that file. False, and nothing is kept, if the file has another content by now, or a copy."""
@@ -87,8 +88,9 @@ class ContainerFiles:
     async def of_container(self, container_id: str) -> list[ContainerFileRecord]:
         """All of them, in the order in which they were first seen."""
         query = select(files).where(files.c.container_id == container_id).order_by(files.c.number)
-        async with self._db.reading() as connection:
-            return [record_of(ContainerFileRecord, row) for row in await connection.execute(query)]
+        return await self._db.read(
+            lambda connection: [record_of(ContainerFileRecord, row) for row in connection.execute(query)]
+        )
 
     async def delete(self, container_id: str, file_id: str) -> bool:
         """False if there is no such file."""
@@ -130,15 +132,28 @@ class ContainerFiles:
             )
 
 
-def _upsert(connection: Connection, record: ContainerFileRecord) -> ContainerFileRecord:
-    where = (files.c.container_id == record.container_id, files.c.path == record.path)
-    query = select(files.c.id, files.c.number, files.c.created_at, files.c.blob).where(*where)
-    before = connection.execute(query).one_or_none()
-    if before is None:
-        added = insert(files).values(columns_of(record)).returning(files.c.number)
-        return replace(record, number=connection.execute(added).scalar_one())
-    if before.blob is not None and before.blob != record.blob:
-        connection.execute(update(blobs).where(blobs.c.id == before.blob).values(state="doomed"))
-    kept = replace(record, id=before.id, number=before.number, created_at=before.created_at)
-    connection.execute(update(files).where(files.c.id == kept.id).values(columns_of(kept)))
-    return kept
+def _upsert_all(connection: Connection, records: Sequence[ContainerFileRecord]) -> list[ContainerFileRecord]:
+    columns = (files.c.path, files.c.id, files.c.number, files.c.created_at, files.c.blob)
+    before: dict[str, Any] = {}
+    for start in range(0, len(records), AT_ONCE):
+        paths = [record.path for record in records[start : start + AT_ONCE]]
+        query = select(*columns).where(files.c.container_id == records[0].container_id, files.c.path.in_(paths))
+        before |= {row.path: row for row in connection.execute(query)}
+    fresh = [record for record in records if record.path not in before]
+    numbers: dict[str, int] = {}
+    if fresh:
+        added = insert(files).returning(files.c.number, sort_by_parameter_order=True)
+        found = connection.execute(added, [columns_of(record) for record in fresh]).scalars()
+        numbers = dict(zip((record.path for record in fresh), found, strict=True))
+    stored = []
+    for record in records:
+        was = before.get(record.path)
+        if was is None:
+            stored.append(replace(record, number=numbers[record.path]))
+            continue
+        if was.blob is not None and was.blob != record.blob:
+            connection.execute(update(blobs).where(blobs.c.id == was.blob).values(state="doomed"))
+        kept = replace(record, id=was.id, number=was.number, created_at=was.created_at)
+        connection.execute(update(files).where(files.c.id == kept.id).values(columns_of(kept)))
+        stored.append(kept)
+    return stored

@@ -13,6 +13,7 @@ from limpet.upstreams.upstream import BadArguments, ShellArguments, Turn
 
 NAME = "shell"
 QUOTED = 256
+SHOWN_FILES = 100  # of those that a call wrote
 WANTED = 'Send {"commands": ["…"]}: a list of at least one command text, with timeout_ms and max_output_length as optional whole numbers.'
 
 _REPARSE_ALWAYS_BELOW = 4_096
@@ -157,7 +158,8 @@ def output_text(output: Mapping[str, Any]) -> str:
         parts.append(head + _entry_text(entry))
     files = output.get("output_files") or ()
     if files:
-        parts.append("\n".join(["files written:", *map(_file_line, files)]))
+        more = len(files) - len(files[:SHOWN_FILES]) + (output.get("output_files_omitted") or 0)
+        parts.append("\n".join(["files written:", *map(_file_line, files[:SHOWN_FILES]), *_more_line(more)]))
     return "\n\n".join(parts) or "no output"
 
 
@@ -169,6 +171,10 @@ def _entry_text(entry: Mapping[str, Any]) -> str:
         if text := entry.get(stream):
             lines.append(f"{stream}:\n{text.rstrip()}")
     return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}\n(no output)"
+
+
+def _more_line(more: int) -> list[str]:
+    return [f"… and {more} more"] if more else []
 
 
 def _file_line(file: Mapping[str, Any]) -> str:

@@ -114,6 +114,9 @@ def _containers_of(config: Config) -> ContainerSettings:
         max_idle_ttl_secs=containers.max_idle_ttl_secs,
         max_files_per_exec=containers.max_files_per_exec,
         max_bytes_per_file=containers.max_bytes_per_file,
+        max_entries=containers.max_entries,
+        generated_directories=containers.generated_directories,
+        generated_markers=containers.generated_markers,
         first_user_id=containers.first_user_id,
         user_ids=containers.user_ids,
         seats=SeatLimits(

@@ -83,6 +83,24 @@ FILES = (
         ),
     ),
     Promise(
+        id="many-files-stay-with-the-call-that-wrote-them",
+        owed_by="C",
+        lines=(119,),
+        says="What a call wrote stands in its own `output_files`, up to 1,000 files, the rest as `output_files_omitted`.",
+    ),
+    Promise(
+        id="generated-trees-are-neither-recorded-nor-cited",
+        owed_by="C",
+        lines=(119,),
+        says="What tools generate (version control, packages, virtual environments, caches) is neither recorded nor cited.",
+    ),
+    Promise(
+        id="files-that-are-gone-at-the-end-are-not-cited",
+        owed_by="C",
+        lines=(119,),
+        says="A file that is gone when the response ends is not cited in it.",
+    ),
+    Promise(
         id="captured-file-is-downloaded-byte-for-byte",
         owed_by="A1",
         lines=(123,),
