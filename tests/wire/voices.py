@@ -16,7 +16,7 @@ from tests.support.providers.turns import FunctionCall, Said, ShellCall
 from tests.wire.provider import Provider, scripted_provider
 
 Json = dict[str, Any]
-KEY = "sk-planted-d41c9a7be05f"
+KEY = "k7f3q9-tide"  # of 11 characters: what is configured is hidden whatever its length
 KEY_VARIABLE = "PLANTED_PROVIDER_KEY"
 
 

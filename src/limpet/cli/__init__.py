@@ -17,6 +17,7 @@ import typer
 from limpet.cli.loading import begin_loading
 from limpet.cli.standard_streams import open_missing_streams
 from limpet.core.errors import ConfigInvalid, LimpetError
+from limpet.core.hiding import hide_secrets
 
 FAILED, MISUSED, INTERRUPTED, BOX_FAILED = 1, 2, 130, 125
 
@@ -41,9 +42,9 @@ def main() -> None:
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:  # noqa: BLE001 - the last border: a person gets a sentence, never a traceback
         if os.environ.get("LIMPET_DEBUG"):
-            traceback.print_exc()
+            print(hide_secrets(traceback.format_exc()), file=sys.stderr)
         code, sentence = explained(error)
-        print(f"limpet: {sentence}", file=sys.stderr)
+        print(f"limpet: {hide_secrets(sentence)}", file=sys.stderr)
         raise SystemExit(code) from None
 
 

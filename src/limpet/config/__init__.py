@@ -134,7 +134,13 @@ def _host(url: str | None, where: str, key: str) -> str | None:
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or "@" in parts.netloc
+        or parts.query
+        or parts.fragment
+    ):
         raise ConfigInvalid(
             where, key, "should be an address such as http://127.0.0.1:11434/v1, without a user or a query"
         )

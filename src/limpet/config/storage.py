@@ -42,6 +42,8 @@ def _of(section: str, keys: ContainerFiles | Files) -> Iterator[tuple[str, str]]
             )
         if keys.endpoint is not None and not keys.endpoint.startswith(("http://", "https://")):
             yield f"{section}.endpoint", "should be an address such as https://objects.example.com"
+        if keys.endpoint is not None and "@" in keys.endpoint:
+            yield f"{section}.endpoint", "has no place for a user; write access_key_id and secret_access_key"
         return
     for key in OF_A_BUCKET:
         if getattr(keys, key):

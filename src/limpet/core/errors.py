@@ -22,13 +22,19 @@ LimpetError
 from collections.abc import Sequence
 from pathlib import Path
 
+from limpet.core.hiding import hide_secrets
+
 
 class LimpetError(Exception):
-    """The root. `str(error)` is one or more whole sentences for a person or a model."""
+    """The root. `str(error)` is one or more whole sentences for a person or a model, and has no configured secret in it."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message)
+        super().__init__(hide_secrets(message))
         self.message = message
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """The facts of an error are told too, one by one."""
+        super().__setattr__(name, hide_secrets(value) if isinstance(value, str) else value)
 
 
 class ConfigInvalid(LimpetError):

@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 
 from limpet.core.errors import UpstreamRefused
+from limpet.core.hiding import spellings
 from limpet.core.secret import HIDDEN, Secret
 from limpet.upstreams.function_names import TOOL_TYPES
 from limpet.upstreams.upstream import Turn
 
 SHOWN_CHARACTERS = 500
-# Local servers take words such as "ollama" for a key; removing those would eat ordinary text.
-SHORTEST_KEY = 12
 
 
 def header_value(provider: str, key: Secret) -> str:
@@ -25,16 +24,41 @@ def header_value(provider: str, key: Secret) -> str:
     return value
 
 
-def hidden_key(key: Secret | None) -> bytes | None:
-    """The bytes that must be in no event; None where there is nothing to hide."""
-    value = key.reveal().strip() if key else ""
-    return value.encode() if len(value) >= SHORTEST_KEY else None
-
-
 def hide_key(text: str, key: Secret | None) -> str:
-    """`text` without the provider's key. A key shorter than SHORTEST_KEY is a placeholder and stays."""
-    hidden = hidden_key(key)
-    return text.replace(hidden.decode(), HIDDEN) if hidden else text
+    """`text` without the provider's key, in any spelling of it."""
+    for spelling in spellings(key):
+        text = text.replace(spelling, HIDDEN)
+    return text
+
+
+class KeyFilter:
+    """Takes a provider's key out of its events. Costs one search for each spelling where the key is not there."""
+
+    # What says of which kind a thing is: a short key may be such a word, and the event would be none of the protocol any more.
+    _KINDS = frozenset({"type", "object", "status", "role"})
+
+    def __init__(self, key: Secret | None) -> None:
+        self._key = key
+        self._spellings = tuple(spelling.encode() for spelling in spellings(key))
+
+    def holds_key(self, data: bytes) -> bool:
+        """Whether an event's JSON has the key in it."""
+        return any(spelling in data for spelling in self._spellings)
+
+    def hide(self, value: Any) -> Any:
+        """A decoded event without the key, in names as in values."""
+        match value:
+            case str():
+                return hide_key(value, self._key)
+            case list():
+                return [self.hide(each) for each in value]
+            case dict():
+                return {
+                    name: each if name in self._KINDS and isinstance(each, str) else self.hide(each)
+                    for name, each in value.items()
+                }
+            case _:
+                return value
 
 
 def refusal(provider: str, status: int, body: bytes, key: Secret | None) -> UpstreamRefused:
@@ -42,7 +66,9 @@ def refusal(provider: str, status: int, body: bytes, key: Secret | None) -> Upst
     error = _error_object(body)
     message = error.get("message") or error.get("detail") or error.get("error")
     if not isinstance(message, str) or not message.strip():
-        message = body.decode(errors="replace").strip()[:SHOWN_CHARACTERS] or f"HTTP status {status} without a message."
+        # Hidden before it is cut, since half of a key would not be found.
+        text = hide_key(body.decode(errors="replace").strip(), key)
+        message = text[:SHOWN_CHARACTERS] or f"HTTP status {status} without a message."
     code = error.get("code") or error.get("type")
     param = error.get("param")
     return UpstreamRefused(

@@ -13,9 +13,8 @@ import msgspec
 
 from limpet.core.clock import Clock, SystemClock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
-from limpet.core.secret import HIDDEN
 from limpet.upstreams.client import ProviderClient, close
-from limpet.upstreams.refusals import header_value, hidden_key, hide_key, refusal
+from limpet.upstreams.refusals import KeyFilter, header_value, hide_key, refusal
 from limpet.upstreams.relay_events import Reader
 from limpet.upstreams.relay_request import request_body
 from limpet.upstreams.retries import Retries
@@ -26,7 +25,6 @@ from limpet.upstreams.upstream import Turn, TurnEvent
 OPENAI = "https://api.openai.com/v1"
 ERROR_BODY_BYTES = 64 * 1024
 DRAINING_SECONDS = 0.25
-MASK = HIDDEN.encode()
 
 _decode = msgspec.json.Decoder().decode
 
@@ -65,7 +63,7 @@ class RelayUpstream:
             raise UpstreamRefused(
                 self.name, 400, "the input has half of a surrogate pair. Send whole characters."
             ) from error
-        key = hidden_key(self._settings.api_key)
+        key = KeyFilter(self._settings.api_key)
         async with aclosing(self._frames(content)) as frames:
             async for data in frames:
                 if data == b"[DONE]":
@@ -77,16 +75,14 @@ class RelayUpstream:
                     return
         raise UpstreamBroken(self.name, "the connection closed before the response had ended.")
 
-    def _event(self, data: bytes, key: bytes | None) -> dict[str, Any]:
-        if key is not None and key in data:
-            data = data.replace(key, MASK)
+    def _event(self, data: bytes, key: KeyFilter) -> dict[str, Any]:
         try:
             event = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UpstreamBroken(self.name, "an event is not JSON; it was cut or garbled.") from error
         if not isinstance(event, dict):
             raise UpstreamBroken(self.name, "an event is not a JSON object.")
-        return event
+        return key.hide(event) if key.holds_key(data) else event
 
     def _read(self, reader: Reader, event: dict[str, Any]) -> list[TurnEvent]:
         try:

@@ -1,12 +1,9 @@
 """From the operator's settings to a running gateway: which runtime, which providers, which limits."""
 
-import logging
-import sys
 from dataclasses import asdict
 from ipaddress import ip_network
 
 import anyio
-import structlog
 
 from limpet import wiring
 from limpet.config import Config
@@ -22,6 +19,7 @@ from limpet.server import gateway
 from limpet.store.database import DatabaseSettings
 from limpet.upstreams.routing import ProviderSettings, Route
 from limpet.upstreams.upstream import Upstream
+from limpet.wiring.logs import log_to_stderr, protect_secrets
 from limpet.wiring.storage import storage_of
 
 PROVIDERS = {
@@ -33,6 +31,7 @@ PROVIDERS = {
 
 def serve(config: Config, *, stop_boxes: bool, announce: wiring.Announce) -> None:
     """See `wiring.serve`."""
+    protect_secrets(config)
     log_to_stderr()
     runtime = runtime_of(config)
     providers = [Route(_upstream(settings), settings.models) for settings in config.providers]
@@ -149,19 +148,3 @@ def _upstream(settings: ProviderSettings) -> Upstream:
         return script
     made: Upstream = wiring.load(PROVIDERS[settings.type])(settings)
     return made
-
-
-def log_to_stderr() -> None:
-    """Events as lines of key and value on standard error; colours only where a person looks on."""
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            # Plain: the richer ones show the values of variables, and with them what people asked and secrets.
-            structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            ),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )

@@ -16,6 +16,7 @@ from limpet.store.home import HomeLock, prepare_home
 from limpet.store.moving import Progress, Tell, move
 from limpet.store.places import Bucket, Directory, InDatabase, Place
 from limpet.store.vault import StorageSettings, Vault
+from limpet.wiring.logs import protect_secrets
 
 BLOBS = {
     "filesystem": "limpet.store.blobs_filesystem:FilesystemBlobs",
@@ -42,6 +43,7 @@ def storage_of(config: Config) -> StorageSettings:
 
 async def move_all(config: Config, tell: Tell) -> Progress:
     """See `wiring.move_storage`."""
+    protect_secrets(config)
     settings = storage_of(config)
     prepare_home(config.home)
     async with (

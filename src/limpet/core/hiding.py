@@ -1,0 +1,62 @@
+"""Takes configured secrets out of text that is shown: errors, log lines, events. What is configured is told once, by `protect`.
+
+Every `LimpetError` goes through here, so that no road of an error (answer, event, row, log) has to remember it.
+"""
+
+import json
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from limpet.core.secret import HIDDEN, Secret
+
+SHORTEST = 4  # characters; what is shorter stands in too many words
+# What the manuals of local servers tell people to write where a key is asked for: hiding these would eat ordinary text.
+PLACEHOLDERS = frozenset({
+    "ollama", "lm-studio", "vllm", "none", "empty", "dummy", "local", "limpet", "no-key", "not-needed", "no key needed",
+    "none needed", "sk-no-key-required",
+})  # fmt: skip
+
+_protected: dict[str, None] = {}  # spellings, the longest first
+
+
+def spellings(secret: Secret | None) -> tuple[str, ...]:
+    """How a secret may stand in text: as it is, as JSON writes it, in a URL; the longest first. Empty where there is nothing to hide."""
+    value = secret.reveal().strip() if secret is not None else ""
+    if len(value) < SHORTEST or value.lower() in PLACEHOLDERS:
+        return ()
+    escaped = json.dumps(value)[1:-1]
+    found = {
+        value,
+        escaped,
+        escaped.replace("/", "\\/"),
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        quote(value, safe=""),
+    }
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def protect(secrets: Iterable[Secret | None]) -> None:
+    """From now on these are in no error and no log line of this process."""
+    found = {*_protected, *(spelling for secret in secrets for spelling in spellings(secret))}
+    _protected.clear()
+    _protected.update(dict.fromkeys(sorted(found, key=len, reverse=True)))
+
+
+def hide_secrets(text: str) -> str:
+    """`text` with ``[REDACTED]`` in place of everything that is protected."""
+    for spelling in _protected:
+        if spelling in text:
+            text = text.replace(spelling, HIDDEN)
+    return text
+
+
+def secrets_in(settings: object) -> list[Secret]:
+    """Every Secret in a tree of dataclasses, mappings and sequences."""
+    if isinstance(settings, Secret):
+        return [settings]
+    if isinstance(settings, dict):
+        return [found for value in settings.values() for found in secrets_in(value)]
+    if isinstance(settings, list | tuple | set | frozenset):
+        return [found for value in settings for found in secrets_in(value)]
+    names = getattr(settings, "__dataclass_fields__", ())
+    return [found for name in names for found in secrets_in(getattr(settings, name))]

@@ -1,0 +1,55 @@
+"""Where a gateway's log goes: lines on standard error, from structlog and from every library, without any configured secret."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from limpet.core.hiding import hide_secrets, protect, secrets_in
+from limpet.core.secret import Secret
+
+if TYPE_CHECKING:
+    from limpet.config import Config
+
+# What other libraries read from the environment by themselves.
+_VARIABLES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "LIMPET_MCP_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+
+
+def protect_secrets(config: "Config", environ: Mapping[str, str] = os.environ) -> None:
+    """From now on no error and no log line of this process shows a secret of these settings."""
+    protect([*secrets_in(config), *(Secret(environ.get(name, "")) for name in _VARIABLES)])
+
+
+def log_to_stderr(level: int = logging.INFO) -> None:
+    """Events as lines of key and value on standard error; colours only where a person looks on. `level` is the least that is written."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            # Plain: the richer ones show the values of variables, and with them what people asked and secrets.
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            ),
+            _hidden,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    # Libraries speak through logging, whose last resort would write their tracebacks as they are.
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(HidingFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler])
+
+
+class HidingFormatter(logging.Formatter):
+    """Lines of `logging`, tracebacks included, without any configured secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return hide_secrets(super().format(record))
+
+
+def _hidden(logger: object, method: str, line: Any) -> str:
+    return hide_secrets(str(line))
