@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-VERBS = ("up", "test", "check", "bench", "setup", "lock", "help")
+VERBS = ("up", "test", "check", "siege", "bench", "setup", "lock", "help")
 
 
 def run(*command: str | Path, cwd: Path = ROOT, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,39 @@
+"""Ten thousands of children that each write 60,000 bytes and are gone before anybody looks"""
+
+import os
+from pathlib import Path
+
+from tests.siege.attack import Target
+from tests.siege.fortress import DISK_MB
+
+SECONDS = 8.0
+OVERSHOOT_MB = 64
+COMMAND = r"""exec python3 - <<'END'
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+count = 0
+until = time.time() + 7
+while time.time() < until:
+    count += 1
+    if os.fork() == 0:
+        try:
+            file = os.open(f"/mnt/data/{count}", os.O_WRONLY | os.O_CREAT)
+            os.write(file, b"x" * 60000)
+        finally:
+            os._exit(0)
+    if count % 8 == 0:
+        time.sleep(0.016)
+END"""
+
+
+def holds(target: Target) -> None:
+    found = [where for where in Path(target.home).rglob(f"*{target.container}*") if where.is_dir()]
+    used = sum(_used(where) for where in found) >> 20
+    assert found, f"the files of {target.container} are nowhere below {target.home}"
+    assert used <= DISK_MB + OVERSHOOT_MB, f"{used} MiB were written at a limit of {DISK_MB} MiB"
+
+
+def _used(directory: Path) -> int:
+    return sum(
+        os.lstat(os.path.join(where, name)).st_blocks * 512 for where, _, names in os.walk(directory) for name in names
+    )

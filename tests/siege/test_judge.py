@@ -1,0 +1,56 @@
+"""What a siege makes of its measurements; the siege itself is `./dev siege`."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.siege.attack import load, names, title
+from tests.siege.judge import LOG_BOUND, MEMORY_BOUND, MIB, Durations, Siege, Window, complaints, table
+
+QUIET = Window(commands=Durations(seconds=(0.1,) * 99 + (3.0,)), livez=Durations(seconds=(0.01,) * 100))
+HELD = Siege(attack="x", user="root", during=QUIET, memory_before=MIB, memory_peak=9 * MIB, memory_after=2 * MIB)
+
+
+@pytest.mark.parametrize("share, found", [(0.5, 50.0), (0.99, 99.0), (1.0, 100.0), (0.0, 1.0)])
+def test_a_percentile_is_the_nearest_rank(share: float, found: float) -> None:
+    assert Durations(seconds=tuple(float(each) for each in range(100, 0, -1))).at(share) == found
+
+
+def test_where_nothing_was_measured_nothing_was_in_time() -> None:
+    assert Durations(seconds=()).at(0.5) == math.inf
+
+
+def test_one_slow_command_in_a_hundred_is_within_the_promise() -> None:
+    assert complaints(HELD) == []
+
+
+@pytest.mark.parametrize(
+    "change, word",
+    [
+        ({"ended": ("the gateway",)}, "the gateway ended"),
+        ({"broken": ("a claim does not hold",)}, "a claim does not hold"),
+        ({"during": replace(QUIET, failures=("503",))}, "the first: 503"),
+        ({"during": replace(QUIET, commands=Durations(seconds=(0.1, 1.01)))}, "p99 of others' commands is 1010 ms"),
+        ({"during": replace(QUIET, commands=Durations(seconds=()))}, "p99 of others' commands is never"),
+        ({"during": replace(QUIET, livez=Durations(seconds=(0.101,)))}, "p99 of /livez is 101 ms"),
+        ({"memory_after": 2 * MIB + MEMORY_BOUND}, "did not come back"),
+        ({"logged": LOG_BOUND + 1}, "were logged"),
+    ],
+)
+def test_whatever_is_beyond_the_promise_is_said(change: dict[str, object], word: str) -> None:
+    (said,) = complaints(replace(HELD, **change))  # type: ignore[arg-type]  # fields of Siege
+    assert word in said
+
+
+def test_the_table_shows_the_baseline_and_why_a_siege_is_red() -> None:
+    lines = table(QUIET, [HELD, replace(HELD, attack="y", ended=("the gateway",))])
+    assert [line.split()[0] for line in lines] == ["attack", "(quiet)", "x", "y", "the"]
+    assert [line.split()[-1] for line in lines[2:4]] == ["holds", "RED"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_an_attack_has_a_title_and_one_way_to_attack(name: str) -> None:
+    module = load(name)
+    assert "\n" not in title(name)
+    assert hasattr(module, "COMMAND") != hasattr(module, "attack")
