@@ -11,6 +11,7 @@ from limpet.core.command import Argv, Command, Script
 from limpet.guard import destructive, paths
 from limpet.guard.findings import Findings, shortened
 from limpet.guard.policy import Policy
+from limpet.guard.programs import known
 from limpet.guard.reading import plain_name, read
 from limpet.guard.rulings import Rulings
 from limpet.guard.syntax import Parser, Unreadable
@@ -39,7 +40,8 @@ class Judge:
     path of its nearest existing ancestor and the rest, None where that cannot be said (then the path is refused). Without it
     paths are compared by name only. `links` names the links in a directory (none where there is no such directory, None where
     nobody can say), so that a pattern (`src/*.py`) is refused that matches one which leads outside; without it patterns are not
-    looked at so closely. The newest 512 rulings are remembered; where paths lead is asked each time.
+    looked at so closely. `held` are the rules of the policy that the sandbox's walls hold: what cannot be judged by one of
+    these is let through, and the wall decides. The newest 512 rulings are remembered; where paths lead is asked each time.
     """
 
     def __init__(
@@ -51,8 +53,10 @@ class Judge:
         home: str = "/home/agent",
         resolve: Resolve | None = None,
         links: Links | None = None,
+        held: frozenset[str] = frozenset(),
     ) -> None:
         self._policy = policy
+        self._held = held
         self._parser = parser
         self._home = home
         self._place = roots[0] if roots else "/"
@@ -75,12 +79,15 @@ class Judge:
             return NeedsApproval(rule="confirm_destructive", reason=ruling.asks, digest=digest(command))
         return Allowed()
 
+    @property
+    def _holds_paths(self) -> bool:
+        return "allowed_paths" in self._held
+
     async def _ruling(self, command: Command) -> _Ruling:
         key = (command.what, command.cwd, tuple(command.env.items()))
-        known = self._known.get(key)
-        if known is not None:
+        if (earlier := self._known.get(key)) is not None:
             self._known.move_to_end(key)
-            return known
+            return earlier
         place = posixpath.join(self._place, command.cwd or "")
         findings = await read(command, self._parser, home=self._home, place=place)
         ruling = (
@@ -93,14 +100,14 @@ class Judge:
 
     def _unreadable(self, text: Unreadable) -> _Ruling:
         """What cannot be read is refused where a rule needs it read; else bash says itself what is wrong with it."""
-        rulings = Rulings(self._policy)
+        rulings = Rulings(self._policy, self._held)
         if rulings.strict is None:
             return _Ruling()
         remedy = "Write it in plain bash, and long texts into files."
         return _Ruling(denied=Denied(rule=rulings.strict, reason=f"The command {text.reason}.", remedy=remedy))
 
     def _ruled(self, command: Command, findings: Findings, place: str) -> _Ruling:
-        rulings = Rulings(self._policy)
+        rulings = Rulings(self._policy, self._held)
         denied = rulings.denied(findings)
         if denied is not None:
             return _Ruling(denied=denied)
@@ -109,7 +116,10 @@ class Judge:
             if command.cwd is not None:
                 uses.append(paths.Use(place, command.cwd, place))
             for call in findings.calls:
-                if (name := plain_name(call)) is not None and not call.is_function:
+                if (name := plain_name(call)) is None or call.is_function:
+                    continue
+                # What the words of an unknown program mean nobody knows; where a wall holds them, it need not be guessed.
+                if known(name) is not None or not self._holds_paths:
                     uses += paths.of_call(call, name)
             for opening in findings.openings:
                 uses += paths.of_opening(opening)
@@ -129,17 +139,27 @@ class Judge:
     async def _outside(self, use: paths.Use | paths.Unsure) -> Denied | None:
         """The refusal of a path that is not, or not surely, in an allowed directory."""
         if isinstance(use, paths.Unsure):
-            return _unsure(use.source, use.why, use.instead)
+            return None if self._holds_paths else _unsure(use.source, use.why, use.instead)
         path = use.absolute
         if path is None:
-            return _unsure(
-                use.source, "counts from a directory that is not known before it runs", "write the path from the root"
+            return (
+                None
+                if self._holds_paths
+                else _unsure(
+                    use.source,
+                    "counts from a directory that is not known before it runs",
+                    "write the path from the root",
+                )
             )
         if paths.is_device(posixpath.normpath(path)):
             return None
         real = await self._resolve(path) if self._resolve is not None else posixpath.normpath(path)
         if real is None:
-            return _unsure(use.source, "leads nobody can say where", "name a file that can be reached")
+            return (
+                None
+                if self._holds_paths
+                else _unsure(use.source, "leads nobody can say where", "name a file that can be reached")
+            )
         credentials = paths.CREDENTIALS.search(path) or paths.CREDENTIALS.search(real)
         if credentials and not self._policy.credential_paths_too:
             return Denied(
@@ -158,7 +178,13 @@ class Judge:
 
     async def _matches_outside(self, use: paths.Use | paths.Unsure) -> Denied | None:
         """The refusal of a pattern that matches a link which leads outside."""
-        if self._links is None or isinstance(use, paths.Unsure) or not use.is_pattern or use.absolute is None:
+        if (
+            self._holds_paths
+            or self._links is None
+            or isinstance(use, paths.Unsure)
+            or not use.is_pattern
+            or use.absolute is None
+        ):
             return None
         directory = posixpath.dirname(use.absolute.rstrip("/"))
         names = await self._links(directory)

@@ -14,18 +14,19 @@ _SHOWN = 30
 
 
 class Rulings:
-    """One policy's rules. `strict` is the rule because of which nothing unsure may run; None where there is none."""
+    """One policy's rules. `strict` is the rule because of which nothing unsure may run; None where there is none, or where the
+    sandbox's walls hold all of them (`held`)."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, held: frozenset[str] = frozenset()) -> None:
         self._policy = policy
+        self._held = held
         self._allowed = policy.allowed_commands
-        self.strict: str | None = None
-        if policy.allowed_paths is not None:
-            self.strict = "allowed_paths"
-        if policy.readonly:
-            self.strict = "readonly"
-        if policy.allowed_commands is not None:
-            self.strict = "allowed_commands"
+        asked = {
+            "allowed_commands": policy.allowed_commands is not None,
+            "readonly": policy.readonly,
+            "allowed_paths": policy.allowed_paths is not None,
+        }
+        self.strict = next((rule for rule, is_asked in asked.items() if is_asked and rule not in held), None)
 
     def denied(self, findings: Findings) -> Denied | None:
         """The first refusal; names before doubts, so that the message says the nearest thing."""
@@ -48,7 +49,7 @@ class Rulings:
             return None
         if (denied := self._blocked(call, name)) is not None:
             return denied
-        if self.strict is None or (call.in_shell and name in builtins.STEERING):
+        if call.in_shell and name in builtins.STEERING:
             return None
         return (
             self._not_allowed(call, name)
@@ -89,6 +90,8 @@ class Rulings:
         program = known(name)
         if program is None and self._is_named(call, name):
             return None
+        if "readonly" in self._held and (program is None or program.reads or name == "git"):
+            return None
         why = f"{name} is not known as a reader"
         if program is not None and program.reads:
             if (writes := hazards.writes(call, name)) is None:
@@ -106,6 +109,7 @@ class Rulings:
         """Confinement cannot hold what a program does by itself."""
         if (
             self._policy.allowed_paths is None
+            or "allowed_paths" in self._held
             or (known(name) is not None and name != "git")
             or self._is_named(call, name)
             or _is_read_text(call, name)
@@ -124,6 +128,8 @@ class Rulings:
         )
 
     def _hazard(self, call: Call, name: str) -> Denied | None:
+        if self.strict is None:
+            return None
         hazard = hazards.of(call, name)
         if hazard is None and self._policy.allowed_paths is not None:
             hazard = hazards.lists(call, name)

@@ -36,7 +36,7 @@ from limpet.workspace.names import refuse_reserved
 from limpet.workspace.places import Places, find_places
 from limpet.workspace.rules import Rules
 from limpet.workspace.surroundings import Surroundings
-from limpet.workspace.walls import refuse_unheld, walls_of
+from limpet.workspace.walls import held_walls, refuse_unheld, walls_of
 from limpet.workspace.workspace import Workspace
 
 DEFAULT_TTL = 1200.0
@@ -103,12 +103,23 @@ async def open_in(
     sandbox = await _enter(runtime, name, opening, walls)
     try:
         places = await find_places(sandbox, runtime.offers) if capabilities.shell else Places()
-        async with Surroundings(sandbox, places) as surroundings:
+        held = _held(runtime, opening, walls)
+        async with Surroundings(sandbox, places, walls=held) as surroundings:
             made = _rules(name, rules, capabilities, surroundings, secrets_in(opening.env))
             yield Workspace(sandbox, rules=made.with_more(policy=policy, redaction=rules.redaction), clock=rules.clock)
     finally:
         with anyio.move_on_after(CLOSING, shield=True):
             await _close(sandbox, opening)
+
+
+def _held(runtime: Runtime, opening: Opening, walls: Walls) -> Walls:
+    """Which walls surely stand around the box. Of one that is entered again only what its digest says is known."""
+    if opening.ref is not None and opening.ref.walls != walls.digest:
+        return Walls()
+    is_isolated = Offer.ISOLATION in runtime.offers and opening.ref is None
+    return held_walls(
+        walls, runtime.offers, sees_only_its_own=is_isolated and opening.image is None and not opening.read_only
+    )
 
 
 async def _enter(runtime: Runtime, name: str, opening: Opening, walls: Walls) -> Sandbox:

@@ -3,19 +3,22 @@
 from collections.abc import Sequence
 from typing import Self
 
-from limpet.core.ports import Sandbox
+from limpet.core.ports import Sandbox, Walls
 from limpet.guard.judge import Judge
 from limpet.guard.policy import Policy
 from limpet.guard.syntax import Parser
 from limpet.workspace.places import Places, Resolver
+from limpet.workspace.walls import held_rules
 
 
 class Surroundings:
-    """Of one box. `async with` holds the parser, which is started when the first command is to be judged."""
+    """Of one box. `async with` holds the parser, which is started when the first command is to be judged. `walls` are those that
+    the kernel holds in it."""
 
-    def __init__(self, sandbox: Sandbox, places: Places) -> None:
+    def __init__(self, sandbox: Sandbox, places: Places, *, walls: Walls = Walls()) -> None:  # noqa: B008  # frozen
         self._sandbox = sandbox
         self.places = places
+        self._walls = walls
         self._parser = Parser()
         self._is_open = False
 
@@ -35,6 +38,9 @@ class Surroundings:
     def judge(self, policy: Policy, roots: Sequence[str]) -> Judge:
         """Who decides by this policy; `roots` are the directories that commands may use in any case."""
         resolver = Resolver(self._sandbox, self.places)
+        held = held_rules(policy, self._walls)
+        if not set(self.places.roots) <= set(roots):  # a view that is held to less than the box has
+            held -= {"allowed_paths"}
         return Judge(
             policy,
             parser=self._parser,
@@ -42,4 +48,5 @@ class Surroundings:
             home=self.places.home,
             resolve=resolver,
             links=resolver.links,
+            held=held,
         )

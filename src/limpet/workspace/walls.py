@@ -48,6 +48,31 @@ def refuse_unheld(policy: Policy | None, runtime: str, offers: frozenset[Offer],
         raise OfferMissing(runtime, "walls in a box that was made without them, or with others")
 
 
+def held_walls(walls: Walls, offers: frozenset[Offer], *, sees_only_its_own: bool) -> Walls:
+    """What of these walls the kernel holds against every command. `sees_only_its_own`: nothing is mounted in the box beside its own
+    directories and the system, so that it needs no wall against other paths."""
+    paths = () if walls.paths is None and sees_only_its_own else walls.paths
+    return Walls(
+        programs=walls.programs if Offer.WALL_ALLOWED_COMMANDS in offers else None,
+        hidden=walls.hidden if Offer.WALL_BLOCKED_COMMANDS in offers else frozenset(),
+        is_read_only=walls.is_read_only and Offer.WALL_READONLY in offers,
+        paths=paths if Offer.WALL_ALLOWED_PATHS in offers else None,
+    )
+
+
+def held_rules(policy: Policy, held: Walls) -> frozenset[str]:
+    """The rules of a policy that these walls hold, so that the guard need not refuse what it cannot judge by them."""
+    programs, paths = policy.allowed_commands, policy.allowed_paths
+    rules = {
+        "allowed_commands": programs is not None
+        and held.programs is not None
+        and held.programs <= programs | {_FOLLOWS_LINKS},
+        "readonly": policy.readonly and held.is_read_only,
+        "allowed_paths": paths is not None and held.paths is not None and set(held.paths) <= set(paths),
+    }
+    return frozenset(rule for rule, is_held in rules.items() if is_held)
+
+
 def asked_walls(policy: Policy) -> dict[str, Offer | None]:
     """The rules of a policy that walls are wanted for, each with the offer that holds it; None where nothing can."""
     walls: dict[str, tuple[bool, Offer | None]] = {

@@ -10,6 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from limpet.core.errors import FileError, FileMissing, LimpetError, NotADirectory
+from limpet.guard.policy import Policy
 from limpet.tools.arguments import BadArguments
 from limpet.tools.bash.background import ENDING, Background, InputNotTaken, Start, TooManyTasks
 from limpet.tools.bash.config import BashConfig, shell_config_from
@@ -50,7 +51,8 @@ class BashTool:
         notify: Notify | None = None,
         on_event: OnEvent | None = None,
     ) -> None:
-        self._workspace = screened(workspace)
+        # Without any policy the platform's own refusals hold, as they do under a configuration block.
+        self._workspace = screened(workspace if workspace.policies else workspace.guarded(policy=Policy()))
         self._config = config or BashConfig()
         self._notices = Notices(notify)
         self._place = Place(workspace.directory, home=workspace.places.home, roots=roots_of(workspace))
