@@ -122,10 +122,9 @@ def test_a_hosted_shell_has_its_container_in_the_first_event(
         created = next(iter(stream))
         assert created.type == "response.created"
         container = container_of(created.response)
-        # The row is there before the event.
-        assert rows(gateway.home / "limpet.db", "SELECT status FROM containers WHERE id = ?", container) == [
-            {"status": "running"}
-        ]
+        # The row is there before the event; it ends with the response, which may be quicker than this look.
+        (row,) = rows(gateway.home / "limpet.db", "SELECT status FROM containers WHERE id = ?", container)
+        assert row["status"] in ("running", "expired")
         final = list(stream)[-1]
 
     assert final.type == "response.completed"

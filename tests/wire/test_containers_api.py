@@ -159,11 +159,13 @@ def test_a_container_has_a_row_before_it_has_a_box(gateway: Gateway, client: ope
     assert processes_of(container) != []
 
 
-def test_a_turn_without_a_call_makes_a_container_and_boots_no_box(gateway: Gateway, client: openai.OpenAI) -> None:
+def test_a_turn_without_a_call_boots_no_box_and_its_container_ends_with_it(
+    gateway: Gateway, client: openai.OpenAI
+) -> None:
     response = client.responses.create(model="limpet/script", input="hello", tools=SHELL)
 
     container = container_of(response)
-    assert client.containers.retrieve(container).status == "running"
+    assert client.containers.retrieve(container).status == "expired"
     assert (stored_ref(gateway.home / "limpet.db", container), processes_of(container)) == (None, [])
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from limpet.config import Config, load_config
 from limpet.config.sections import Connections, Features
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
-from limpet.containers.quotas import QuotaSettings
 from limpet.containers.seats import SeatLimits
 from limpet.egress.fetch import FetchSettings
 from limpet.ingress.limits import ConnectionLimits
 from limpet.responses.prepare import LoopSettings
 from limpet.responses.sources import InputSettings
 from limpet.server.gateway import GatewaySettings
+from limpet.store.quotas import QuotaSettings
 from limpet.wiring.gateway import runtime_of, settings_of
 
 EVERYTHING = """

@@ -32,6 +32,7 @@ from limpet.core.ports import Files, Offer, Runtime, Sandbox
 from limpet.runtimes.beneath import remove_tree
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.store.containers import ContainerRecord, Containers
+from limpet.store.quotas import NO_QUOTA, QuotaSettings
 
 ENDING = 10.0  # seconds for taking back a box that must not stay
 ROOTS = {"/mnt/data": "data", "/home/agent": "home"}
@@ -88,7 +89,9 @@ class Boxes:
         limits: ShellLimits,
         clock: Clock,
         meter: Meter,
+        quota: QuotaSettings = NO_QUOTA,
     ) -> None:
+        self._quota = quota
         self.runtime = runtime
         self._meter = meter
         self._containers = containers
@@ -127,7 +130,7 @@ class Boxes:
     async def enter(self, record: ContainerRecord) -> Entered:
         """The box of a running container, booted if there is none that answers. Its row says which before this returns.
 
-        Call with `gate` held and the row read under it. Raises BootFailed, OfferMissing, RuntimeUnavailable.
+        Call with `gate` held and the row read under it. Raises BootFailed, OfferMissing, RuntimeUnavailable, QuotaExceeded.
         """
         sandbox = await self.find(record)
         if sandbox is not None:
@@ -267,7 +270,8 @@ class Boxes:
         sandbox = await self.runtime.create(spec)
         try:
             # Before any command starts: after a crash the row alone says where it ran.
-            await self._containers.update(record.id, ref=stored_ref(sandbox.ref), boot_id=sandbox.boot_id)
+            ref = stored_ref(sandbox.ref)
+            await self._containers.booted(record, ref=ref, boot_id=sandbox.boot_id, quota=self._quota)
         except BaseException:
             with anyio.move_on_after(ENDING, shield=True):
                 await sandbox.destroy()

@@ -29,6 +29,7 @@ from limpet.core.ids import CONTAINER_FILE, new_id
 from limpet.core.ports import Files, FileStat
 from limpet.store.containers import ContainerRecord
 from limpet.store.files import ContainerFileRecord, ContainerFiles
+from limpet.store.quotas import NO_QUOTA, QuotaSettings
 
 Source = Literal["user", "assistant"]
 LOOKS = 3  # at a file that changes while it is read; then it is taken as it was read last
@@ -87,7 +88,7 @@ class Captures:
         clock: Clock,
         meter: Meter,
         watching: Watching,
-        most_files: int | None = None,
+        quota: QuotaSettings = NO_QUOTA,
     ) -> None:
         self._rows = rows
         self._boxes = boxes
@@ -96,7 +97,8 @@ class Captures:
         self._clock = clock
         self._meter = meter
         self._watching = watching
-        self._most_known = min(settings.max_entries, most_files or settings.max_entries)
+        self._quota = quota
+        self._most_known = min(settings.max_entries, quota.max_files_per_container or settings.max_entries)
         self._generated = GeneratedTrees(
             frozenset(settings.generated_directories), frozenset(settings.generated_markers)
         )
@@ -149,11 +151,11 @@ class Captures:
         return await self._take_one(taking, stat)
 
     async def store(self, record: ContainerRecord, stat: FileStat, copy: Copy) -> ContainerFileRecord:
-        """The row of a file that a client gave, stored. Call with its box's shelf held. StoreError."""
+        """The row of a file that a client gave, stored. Call with its box's shelf held. StoreError, QuotaExceeded."""
         # Nobody else could write it until it had its name: there is no doubt about what it was then.
         row = self._row(record, stat, copy, source="user", response_id=None, before=stat.changed + STILL_NS + 1)
         known = await self.known(record.id)
-        row = known[row.path] = await self._rows.upsert(row)
+        row = known[row.path] = await self._rows.upsert(row, quota=self._quota)
         return row
 
     async def _take_one(self, taking: "_Taking", stat: FileStat) -> ContainerFileRecord | None:

@@ -22,7 +22,7 @@ from limpet.containers.quotas import Quotas
 from limpet.containers.supplies import Incoming, final_names
 from limpet.containers.watching import Watching
 from limpet.core.clock import Clock
-from limpet.core.errors import FileError, FileMissing, NotFound, StoreError
+from limpet.core.errors import FileError, FileMissing, NotFound, QuotaExceeded, StoreError
 from limpet.core.ports import Files
 from limpet.store.containers import ContainerRecord
 from limpet.store.files import ContainerFileRecord, ContainerFiles
@@ -69,7 +69,7 @@ class Shelf:
             clock=clock,
             meter=meter,
             watching=self._watching,
-            most_files=quotas.most_files,
+            quota=quotas.settings,
         )
         self._stack = AsyncExitStack()
 
@@ -232,7 +232,13 @@ class Shelf:
         async with self._copies.taken(
             files, stat.path, size=stat.size, tenant=record.tenant, sha256=counted.sha256
         ) as copy:
-            return await self._captures.store(record, stat, copy)
+            try:
+                return await self._captures.store(record, stat, copy)
+            except QuotaExceeded:
+                if path not in known:
+                    with suppress(FileError):
+                        await files.delete(path)
+                raise
 
     async def delete(self, tenant: str, container_id: str, file_id: str) -> None:
         """Remove a file from the box and from the list. NotFound."""
@@ -247,6 +253,10 @@ class Shelf:
             await self._rows.delete(container_id, file_id)
             self._copies.nudge()
             (await self._captures.known(container_id)).pop(row.path, None)
+
+    async def is_empty(self, container_id: str) -> bool:
+        """Whether no file of it was ever recorded, or all were deleted. Call with its box's shelf held."""
+        return not await self._captures.known(container_id)
 
     async def clear(self, container_id: str) -> None:
         """Forget all files of a container that is deleted."""

@@ -30,10 +30,12 @@ from limpet.containers.lease import Lease
 from limpet.containers.meter import Meter, Unmetered
 from limpet.containers.narrowing import adapted, narrow
 from limpet.containers.provider import Provider
-from limpet.containers.quotas import Quotas, QuotaSettings
+from limpet.containers.quotas import Quotas
+from limpet.containers.running_commands import runs_a_command
 from limpet.containers.seats import Seats
 from limpet.containers.supplies import Supplies
 from limpet.containers.tellings import has_expired, lost_box, no_container
+from limpet.containers.unused import UnusedContainers
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import LimpetError, StoreError
 from limpet.core.events import move
@@ -43,6 +45,7 @@ from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.database import Database
 from limpet.store.executions import Executions
 from limpet.store.files import ContainerFiles
+from limpet.store.quotas import QuotaSettings
 from limpet.store.records import Order, Page
 from limpet.store.vault import Vault
 from limpet.workspace.workspace import Workspace
@@ -95,8 +98,10 @@ class ContainerManager:
             limits=self._limits,
             clock=self._clock,
             meter=self._meter,
+            quota=self._quotas.settings,
         )
         self.files = self._shelf(ContainerFiles(db), Copies(copies))
+        self.unused = UnusedContainers(self._rows, self._boxes, self.files, end=self._end)
         self._provider = Provider(self._rows, self._boxes, self.files, supplies)
         self.seats = self._seats()
         self.trouble: str | None = None
@@ -189,7 +194,7 @@ class ContainerManager:
             source_response_id=source_response_id,
             directory=None if self._settings.directory is None else str(self._settings.directory),
         )
-        return await self._rows.insert(record)
+        return await self._rows.insert(record, quota=self._quotas.settings)
 
     async def adapt(
         self, tenant: str, container_id: str, spec: ContainerSpec, *, fields: AbstractSet[str]
@@ -197,7 +202,7 @@ class ContainerManager:
         """Let the `container_auto` of a later turn apply to the container that the chain has (DECISIONS, seed 04): `expires_after`
         replaces, skills and files are added once, what cannot change while it lives is refused by its name. `fields` are those that
         the request names. RequestInvalid."""
-        record = await self.require_running(tenant, container_id)
+        record = await self.take_up(tenant, container_id)
         idle_ttl = adapted(record, spec, fields)
         known = record.spec.get("file_ids", ())
         asked = replace(spec, file_ids=tuple(id for id in spec.file_ids if id not in known))
@@ -223,6 +228,12 @@ class ContainerManager:
         record = await self.get(tenant, container_id)
         if record.status != "running":
             raise has_expired(container_id)
+        return record
+
+    async def take_up(self, tenant: str, container_id: str) -> ContainerRecord:
+        """As `require_running`, for a response that goes on in a container of another one: it does not end with that."""
+        record = await self.require_running(tenant, container_id)
+        self.unused.take_up(record)
         return record
 
     async def list(
@@ -307,6 +318,8 @@ class ContainerManager:
                 raise no_container(container_id)
             if record.status != "running":
                 raise has_expired(container_id)
+            if record.boot_id is None and record.source_response_id is not None:
+                await self._quotas.allow_container(tenant)  # before it boots; what holds is decided once it has
             entered = await self._boxes.enter(record)
         note = lost_box(await self.files.count_missing(record)) if entered.lost_before else None
         workspace = Workspace(entered.sandbox, clock=self._clock)
@@ -321,7 +334,7 @@ class ContainerManager:
             record = await self._rows.get_any(container_id)
             if record is None or record.status != "running":
                 return True
-            if box.leases > 0 or await self._runs_a_command(record):
+            if box.leases > 0 or await runs_a_command(self._executions, self._boxes, record):
                 return False
             async with box.shelf:
                 await self.files.capture_last(record)
@@ -335,7 +348,7 @@ class ContainerManager:
             record = await self._rows.get_any(due.id)
             if record is None or not is_due(record, self._clock.now()) or box.leases > 0:
                 return False
-            if await self._runs_a_command(record):
+            if await runs_a_command(self._executions, self._boxes, record):
                 await self._touch(record)
                 return False
             await self.files.capture_last(record)
@@ -348,9 +361,15 @@ class ContainerManager:
         if record is None or record.status == "deleted":
             raise no_container(container_id)
         move(CONTAINER_MOVES, record.status, status)
+        spec = await self.unused.last_spec(record)
         # The row first: if this process ends in between, the next one sweeps what has no running row.
         await self._rows.update(
-            container_id, status=status, ended_at=record.ended_at or self._clock.now(), ref=None, boot_id=None
+            container_id,
+            status=status,
+            ended_at=record.ended_at or self._clock.now(),
+            ref=None,
+            boot_id=None,
+            spec=spec,
         )
         self._unended[container_id] = record
         await self._boxes.end(record)
@@ -367,21 +386,6 @@ class ContainerManager:
                 await self._boxes.end(record)
                 self.seats.leave(record.id)
                 del self._unended[record.id]
-
-    async def _runs_a_command(self, record: ContainerRecord) -> bool:
-        """Whether a command that nobody leases it for still runs there: one that was started before this process was."""
-        for execution in await self._executions.unfinished_in(record.id):
-            if execution.boot_id != record.boot_id:
-                continue
-            sandbox = await self._boxes.find(record)
-            process = None if sandbox is None else await sandbox.find(execution.exec_id)
-            if process is None:
-                continue
-            with anyio.move_on_after(0.2) as running:
-                await process.wait()
-            if running.cancelled_caught:
-                return True
-        return False
 
     async def _touch(self, record: ContainerRecord) -> ContainerRecord:
         return await self._rows.touch(record.id, self._clock.now()) or record

@@ -72,14 +72,14 @@ class Placement:
         if isinstance(environment, Local):
             return ShellTarget(container_id=chained, environment={"type": "local"})
         if isinstance(environment, ContainerReference):
-            return _hosted(await self._containers.require_running(tenant, environment.container_id))
+            return _hosted(await self._containers.take_up(tenant, environment.container_id))
         spec = self._containers.narrow(_fields_of(environment), place=f"tools[{asked.shell_index}].environment")
         fields: AbstractSet[str] = frozenset() if environment is None else environment.model_fields_set
         note = None
         if chained is not None:
             if await self._is_usable(tenant, chained):
                 return _hosted(await self._containers.adapt(tenant, chained, spec, fields=fields))
-            note = GONE
+            note = None if await self._containers.unused.have_lost_nothing(tenant, chained) else GONE
         else:
             found, note = await self._from_history(tenant, spec, fields, traces_of(asked.input, holders))
             if found is not None:

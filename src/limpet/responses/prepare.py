@@ -11,6 +11,7 @@ from limpet.containers.container import ShellLimits
 from limpet.containers.manager import ContainerManager
 from limpet.core import ids
 from limpet.core.clock import Clock
+from limpet.core.errors import LimpetError
 from limpet.responses.describe import shell_description
 from limpet.responses.history import History, check_outputs, completed, history, trimmed
 from limpet.responses.inputs import Gathered, InputFiles, marked, unmarked
@@ -53,12 +54,13 @@ class LoopSettings:
 @dataclass(slots=True, kw_only=True)
 class Prepared:
     """A run that can begin. `run` is made once, with the writer of its journal. `left_out` are the types of tools that the provider
-    was not given."""
+    was not given; `made_container`: its container was made for it."""
 
     record: ResponseRecord
     is_stored: bool
     left_out: tuple[str, ...] = ()
     make_run: Callable[[Writer], Run]
+    made_container: bool = False
     _run: Run | None = field(default=None, init=False)
     _writer: Writer | None = field(default=None, init=False)
 
@@ -150,7 +152,13 @@ class Preparer:
         parts = RunParts(chosen=chosen, selection=selection, target=target, transcript=transcript, record=record)
         make_run = self._run_maker(asked, parts, self._host(keeps_commands))
         _log_left_out(record, selection)
-        return Prepared(record=record, is_stored=asked.is_stored, left_out=selection.left_out, make_run=make_run)
+        return Prepared(
+            record=record,
+            is_stored=asked.is_stored,
+            left_out=selection.left_out,
+            make_run=make_run,
+            made_container=target.is_new,
+        )
 
     def _run_maker(self, asked: Asked, parts: RunParts, host: ShellHost) -> Callable[[Writer], Run]:
         def make_run(writer: Writer) -> Run:
@@ -184,6 +192,15 @@ class Preparer:
             has_shell=asked.shell is not None,
             unsupported=self._settings.unsupported_tools,
         )
+
+    async def end_unused(self, record: ResponseRecord) -> None:
+        """End the container that was made for a response, if it never used it. Where that fails, it expires by its time to live."""
+        if record.container_id is None:
+            return
+        try:
+            await self._containers.unused.end(record.container_id, response_id=record.id)
+        except (LimpetError, OSError) as problem:
+            log.warning("container_not_ended", container_id=record.container_id, reason=str(problem))
 
     def _host(self, keeps_commands: Callable[[], bool]) -> ShellHost:
         return ShellHost(

@@ -129,7 +129,10 @@ class ResponseService:
     async def delete(self, tenant: str, response_id: str) -> None:
         """Stop it if it runs, and forget it and its events. Its container stays. Raises NotFound."""
         await self._record(tenant, response_id)
+        live = self._live.get(response_id)
         await self._engine.cancel(response_id)
+        if live is not None:
+            await self._end_unused(live)
         await self._journal.forget(response_id)
         await self._responses.delete(tenant, response_id)
 
@@ -153,6 +156,7 @@ class ResponseService:
         if live is None or live.prepared.is_stored:
             return
         await self._engine.cancel(response_id)
+        await self._end_unused(live)  # also of a run that was cancelled before its first step
         del self._live[response_id]
         await self._journal.forget(response_id)
 
@@ -181,6 +185,7 @@ class ResponseService:
         try:
             await self._announce(prepared.record, writer)
             ending = await self._converse(live)
+            await self._end_unused(live)
             await self._finish(prepared.record, writer, ending, prepared.usage())
         except StoreError as failure:
             # There is no journal to tell it to: whoever follows raises it, and the next start ends the run.
@@ -199,10 +204,19 @@ class ResponseService:
             await writer.close()
         except StoreError as failure:
             live.failure = live.failure or failure
+        if not self.is_closing:
+            await self._end_unused(live)
         live.ended.set()
         self._metrics.running.dec()
         if live.prepared.is_stored:
             self._live.pop(run_id, None)
+
+    async def _end_unused(self, live: _Live) -> None:
+        """Before its last event is told, so that who has seen that finds no container that never was one."""
+        if live.prepared.made_container:
+            with anyio.CancelScope(shield=True):
+                await self._preparer.end_unused(live.prepared.record)
+            live.prepared.made_container = False
 
     async def _announce(self, record: ResponseRecord, writer: Writer) -> None:
         shape = self._object(record, Replayed())
@@ -267,6 +281,7 @@ class ResponseService:
             )
             if state.next_seq == 0:
                 await self._announce(record, writer)
+            await self._preparer.end_unused(record)
             lost = {"code": "server_error", "message": "The gateway stopped while this response was running."}
             await self._finish(record, writer, Ending(status="failed", error=lost), None)
             await writer.close()

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
 from limpet.containers.manager import ContainerManager
-from limpet.containers.quotas import Quotas, QuotaSettings
+from limpet.containers.quotas import Quotas
 from limpet.containers.staging import Staging
 from limpet.containers.supplies import Supplies
 from limpet.core import ids
@@ -44,6 +44,7 @@ from limpet.store.executions import Executions
 from limpet.store.home import HomeLock, prepare_home
 from limpet.store.journal import Journal
 from limpet.store.keys import ApiKeys
+from limpet.store.quotas import QuotaSettings
 from limpet.store.responses import Responses
 from limpet.store.skills import Skills
 from limpet.store.uploads import Uploads
@@ -104,8 +105,8 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database(settings.database, home=settings.home))
         vault = await stack.enter_async_context(Vault(database, storage, clock=clock))
-        uploads = await stack.enter_async_context(Uploads(database, vault, clock=clock))
-        bundles = Skills(database, vault, clock=clock)
+        uploads = await stack.enter_async_context(Uploads(database, vault, clock=clock, quota=settings.quotas))
+        bundles = Skills(database, vault, clock=clock, quota=settings.quotas)
         quotas = Quotas(database, settings.quotas)
         staging = Staging(settings.home / "staging")
         supplies = Supplies(bundles, uploads, staging=staging)

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Update, func, insert, sel
 from limpet.core.clock import MICROSECONDS
 from limpet.core.errors import StoreFailed
 from limpet.store.database import Database
+from limpet.store.quotas import NO_QUOTA, QuotaSettings, check_containers, hold_tenant
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.tables import containers, counters
 
@@ -63,11 +64,35 @@ class Containers:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def insert(self, record: ContainerRecord) -> ContainerRecord:
-        """Store a new one; comes back with its number."""
+    async def insert(self, record: ContainerRecord, *, quota: QuotaSettings = NO_QUOTA) -> ContainerRecord:
+        """Store a new one; comes back with its number. Raises QuotaExceeded where its tenant would have more than its quota."""
         query = insert(containers).values(columns_of(record)).returning(containers.c.number)
-        number = await self._db.write(lambda connection: connection.execute(query).scalar_one())
-        return replace(record, number=number)
+
+        def work(connection: Connection) -> int:
+            if quota.max_containers is not None:
+                hold_tenant(connection, record.tenant)
+            number = int(connection.execute(query).scalar_one())
+            check_containers(connection, record.tenant, quota)
+            return number
+
+        return replace(record, number=await self._db.write(work))
+
+    async def booted(
+        self, record: ContainerRecord, *, ref: dict[str, Any], boot_id: str, quota: QuotaSettings = NO_QUOTA
+    ) -> None:
+        """It has this box from now on. A container that a response made counts from its first one: raises QuotaExceeded, and nothing
+        changed, where its tenant would have more than its quota."""
+        query = update(containers).where(containers.c.id == record.id).values(ref=ref, boot_id=boot_id)
+
+        def work(connection: Connection) -> None:
+            is_first = record.boot_id is None and record.source_response_id is not None
+            if is_first and quota.max_containers is not None:
+                hold_tenant(connection, record.tenant)
+            connection.execute(query)
+            if is_first:
+                check_containers(connection, record.tenant, quota)
+
+        await self._db.write(work)
 
     async def get(self, tenant: str, id: str) -> ContainerRecord | None:
         """In whatever status it is."""

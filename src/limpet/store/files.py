@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from limpet.store.database import Database
 from limpet.store.ledger import doom, keep
+from limpet.store.quotas import NO_QUOTA, QuotaSettings, check_added_bytes, check_files, hold_tenant
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.tables import blobs
 from limpet.store.tables import container_files as files
@@ -47,13 +48,15 @@ class ContainerFiles:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def upsert(self, record: ContainerFileRecord) -> ContainerFileRecord:
+    async def upsert(self, record: ContainerFileRecord, *, quota: QuotaSettings = NO_QUOTA) -> ContainerFileRecord:
         """Store it as the file at its path, and give back what is stored now: a path that was there keeps its id, its number and
         the time of its creation; the rest is the record's. A blob that is new in it is kept from now on, one that it replaces is
-        doomed: call this within `Vault.put`."""
+        doomed: call this within `Vault.put`. Raises QuotaExceeded, and nothing changed, where its tenant or its container would have
+        more than `quota`."""
         where = (files.c.container_id == record.container_id, files.c.path == record.path)
         query = select(files.c.id, files.c.number, files.c.created_at, files.c.blob).where(*where)
         async with self._db.writing() as connection:
+            await connection.run_sync(_hold, record.tenant, quota)
             before = (await connection.execute(query)).one_or_none()
             if record.blob is not None:
                 await keep(connection, record.blob)
@@ -62,9 +65,12 @@ class ContainerFiles:
             if before is not None:
                 kept = replace(record, id=before.id, number=before.number, created_at=before.created_at)
                 await connection.execute(update(files).where(files.c.id == kept.id).values(columns_of(kept)))
-                return kept
-            added = insert(files).values(columns_of(record)).returning(files.c.number)
-            return replace(record, number=(await connection.execute(added)).scalar_one())
+            else:
+                added = insert(files).values(columns_of(record)).returning(files.c.number)
+                kept = replace(record, number=(await connection.execute(added)).scalar_one())
+                await connection.run_sync(check_files, record.container_id, quota)
+            await check_added_bytes(connection, record.tenant, quota, added=record.bytes)
+            return kept
 
     async def upsert_all(self, records: Sequence[ContainerFileRecord]) -> list[ContainerFileRecord]:
         """The same for many files of one container without new blobs, each path once, all in one transaction; in their order."""
@@ -130,6 +136,11 @@ class ContainerFiles:
                 order=order,
                 cursor_in=these,
             )
+
+
+def _hold(connection: Connection, tenant: str, quota: QuotaSettings) -> None:
+    if quota.max_bytes is not None or quota.max_files_per_container is not None:
+        hold_tenant(connection, tenant)
 
 
 def _upsert_all(connection: Connection, records: Sequence[ContainerFileRecord]) -> list[ContainerFileRecord]:

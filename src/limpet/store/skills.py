@@ -14,6 +14,7 @@ from limpet.core.errors import NotFound, RequestInvalid
 from limpet.core.ids import SKILL, SKILL_VERSION, new_id
 from limpet.store.database import Database
 from limpet.store.ledger import doom, keep
+from limpet.store.quotas import NO_QUOTA, QuotaSettings, check_added_bytes, hold_for_bytes
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.tables import skill_versions, skills
 from limpet.store.vault import Vault
@@ -75,13 +76,16 @@ class Skills:
     """All skills of all tenants. StoreFailed where the store cannot be used; another tenant's skill is NotFound like one that
     never was."""
 
-    def __init__(self, db: Database, vault: Vault, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, db: Database, vault: Vault, *, clock: Clock | None = None, quota: QuotaSettings = NO_QUOTA
+    ) -> None:
         self._db = db
         self._vault = vault
+        self._quota = quota
         self._clock = clock or SystemClock()
 
     async def create(self, tenant: str, new: NewVersion) -> Listed:
-        """A new skill with this as its version 1."""
+        """A new skill with this as its version 1. Raises QuotaExceeded where its tenant would have more than its quota."""
         skill = SkillRecord(
             id=new_id(SKILL),
             tenant=tenant,
@@ -197,7 +201,9 @@ class Skills:
             self._vault.put(_blocks(new.zipped), tenant=skill.tenant, area="files") as blob,
             self._db.writing() as connection,
         ):
+            await hold_for_bytes(connection, skill.tenant, self._quota)
             await keep(connection, blob.id)
+            await check_added_bytes(connection, skill.tenant, self._quota, added=blob.bytes)
             if is_new:
                 await connection.execute(insert(skills).values(columns_of(skill)))
             record = VersionRecord(

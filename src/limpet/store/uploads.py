@@ -15,6 +15,7 @@ from limpet.core.errors import NotFound, StoreError
 from limpet.core.ids import FILE, new_id
 from limpet.store.database import Database
 from limpet.store.ledger import doom, keep
+from limpet.store.quotas import NO_QUOTA, QuotaSettings, check_added_bytes, hold_for_bytes
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.tables import uploads
 from limpet.store.vault import Blob, Vault
@@ -59,9 +60,12 @@ class Uploads:
     `trouble` is what went wrong in the reaper's last round, None if nothing did. StoreFailed where the store cannot be used.
     """
 
-    def __init__(self, db: Database, vault: Vault, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, db: Database, vault: Vault, *, clock: Clock | None = None, quota: QuotaSettings = NO_QUOTA
+    ) -> None:
         self._db = db
         self._vault = vault
+        self._quota = quota
         self._clock = clock or SystemClock()
         self._stack = AsyncExitStack()
         self.trouble: str | None = None
@@ -85,7 +89,7 @@ class Uploads:
             yield blob
 
     async def create(self, tenant: str, blob: Blob, new: NewUpload) -> UploadRecord:
-        """A new file of those bytes."""
+        """A new file of those bytes. Raises QuotaExceeded where its tenant would have more than its quota."""
         now = self._clock.now()
         record = UploadRecord(
             id=new_id(FILE),
@@ -100,7 +104,9 @@ class Uploads:
             expires_at=None if new.expires_after is None else now + new.expires_after * MICROSECONDS,
         )
         async with self._db.writing() as connection:
+            await hold_for_bytes(connection, tenant, self._quota)
             await keep(connection, blob.id)
+            await check_added_bytes(connection, tenant, self._quota, added=blob.bytes)
             query = insert(uploads).values(columns_of(record)).returning(uploads.c.number)
             return replace(record, number=(await connection.execute(query)).scalar_one())
 

@@ -8,7 +8,6 @@ import anyio
 from limpet import wiring
 from limpet.config import Config
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
-from limpet.containers.quotas import QuotaSettings
 from limpet.containers.seats import SeatLimits
 from limpet.core.ports import Offer, Runtime
 from limpet.egress.fetch import FetchSettings
@@ -17,6 +16,7 @@ from limpet.responses.prepare import LoopSettings
 from limpet.responses.sources import InputSettings
 from limpet.server import gateway
 from limpet.store.database import DatabaseSettings
+from limpet.store.quotas import QuotaSettings
 from limpet.upstreams.routing import ProviderSettings, Route
 from limpet.upstreams.upstream import Upstream
 from limpet.wiring.logs import log_to_stderr, protect_secrets

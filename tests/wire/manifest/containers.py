@@ -181,6 +181,16 @@ CONTAINERS = (
         ),
     ),
     Promise(
+        id="unused-container-ends-with-its-response",
+        owed_by="C",
+        lines=(166,),
+        decided="container that ran nothing",
+        says=(
+            "A container that a response made, in which nothing ran and to which nothing was given, takes no quota and ends "
+            "with that response; a chain onto it gets a new one, and the model is told nothing."
+        ),
+    ),
+    Promise(
         id="skill-front-matter-is-plain-text",
         owed_by="C",
         lines=(166,),

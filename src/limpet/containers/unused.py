@@ -1,0 +1,65 @@
+"""Containers that a response made and nothing ever used: they end with their response, and their end loses nothing."""
+
+from collections.abc import Awaitable, Callable
+
+from limpet.containers.boxes import Boxes
+from limpet.containers.files import Shelf
+from limpet.store.containers import ContainerRecord, Containers
+
+End = Callable[[str, str], Awaitable[None]]
+
+
+class UnusedContainers:
+    """`end` gives a container its last status; it is called with the box's gate and shelf held."""
+
+    def __init__(self, rows: Containers, boxes: Boxes, files: Shelf, *, end: End) -> None:
+        self._rows = rows
+        self._boxes = boxes
+        self._files = files
+        self._end = end
+        self._taken_up: set[str] = set()
+
+    def take_up(self, record: ContainerRecord) -> None:
+        """Another response goes on in it: it does not end with the one that made it."""
+        if record.boot_id is None:
+            self._taken_up.add(record.id)
+
+    async def have_lost_nothing(self, tenant: str, container_id: str) -> bool:
+        """Whether that container ended, or was deleted, before anything ran in it or was given to it."""
+        record = await self._rows.get(tenant, container_id)
+        return record is not None and record.status != "running" and bool(record.spec.get("unused"))
+
+    async def end(self, container_id: str, *, response_id: str) -> bool:
+        """End the container that this response made, if it is unused; whether it was. Raises StoreError, OSError."""
+        if not self._was_made_for(await self._rows.get_any(container_id), response_id):
+            return False
+        box = self._boxes.of(container_id)
+        async with box.gate, box.shelf:
+            record = await self._rows.get_any(container_id)
+            if record is None or box.leases > 0 or not self._was_made_for(record, response_id):
+                return False
+            if not await self.is_unused(record):
+                return False
+            await self._end(container_id, "expired")
+            return True
+
+    async def is_unused(self, record: ContainerRecord) -> bool:
+        """Call with its box's shelf held."""
+        was_given = any(record.spec.get(what) for what in ("skills", "file_ids", "files"))
+        return record.boot_id is None and not was_given and await self._files.is_empty(record.id)
+
+    async def last_spec(self, record: ContainerRecord) -> dict[str, object]:
+        """The `spec` of a container that ends now: it remembers whether it was unused. Call with its box's shelf held."""
+        self._taken_up.discard(record.id)
+        # Of one that has expired nothing tells any more whether it had a box; it was asked then.
+        is_unused = record.status == "running" and await self.is_unused(record)
+        return {**record.spec, "unused": True} if is_unused else record.spec
+
+    def _was_made_for(self, record: ContainerRecord | None, response_id: str) -> bool:
+        return (
+            record is not None
+            and record.status == "running"
+            and record.boot_id is None
+            and record.source_response_id == response_id
+            and record.id not in self._taken_up
+        )
