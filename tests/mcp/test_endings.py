@@ -200,6 +200,45 @@ async def test_no_more_boxes_than_sessions_are_allowed(home: Path) -> None:
                     pass
 
 
+async def test_refused_handshakes_leave_no_session_and_no_box(home: Path) -> None:
+    with http_program(home, "--sessions", "1") as (url, process):
+        accepts = {"accept": "application/json, text/event-stream"}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE}
+        bad: list[dict[str, Any]] = [
+            {"content": json.dumps(body), "headers": {**accepts, "content-type": "text/plain"}},
+            {"json": body, "headers": {"accept": "application/json"}},
+            {"json": body, "headers": {"accept": "text/html"}},
+            {"content": '{"method": "initialize"', "headers": {**accepts, "content-type": "application/json"}},
+            {"json": {**body, "jsonrpc": "1.0"}, "headers": accepts},
+            {"json": {**body, "id": None}, "headers": accepts},
+            {"json": {"jsonrpc": "2.0", "method": "initialize", "params": HANDSHAKE}, "headers": accepts},
+            {"json": {**body, "params": {}}, "headers": accepts},
+            {"json": {**body, "params": {**HANDSHAKE, "protocolVersion": 7}}, "headers": accepts},
+            {"json": [body, body], "headers": accepts},
+            {"json": body, "headers": {**accepts, "mcp-protocol-version": "1999-01-01"}},
+            {"content": b"{" + b" " * (2 << 20) + b"}", "headers": {**accepts, "content-type": "application/json"}},
+        ]
+        async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
+            statuses = [(await client.post(url, **asked)).status_code for asked in bad]
+            assert [status for status in statuses if status < 400] == []
+            assert [pid for pid in processes_of(str(home)) if pid != process.pid] == []
+            assert (await client.put(url, json=body, headers=accepts)).status_code == 400
+            await opened(client, url)  # the one session that there may be
+
+
+async def test_a_client_that_vanishes_after_its_handshake_keeps_no_place(home: Path) -> None:
+    """The one place is taken by a session that was never used; after a while it makes room."""
+    with http_program(home, "--sessions", "1") as (url, _):
+        async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
+            headers = await opened(client, url)
+            body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE}
+            with anyio.fail_after(30):
+                while (await client.post(url, json=body, headers={"accept": headers["accept"]})).status_code != 200:
+                    await anyio.sleep(0.5)
+            late = await client.post(url, json={"jsonrpc": "2.0", "id": 2, "method": "tools/list"}, headers=headers)
+            assert late.status_code == 404
+
+
 async def test_a_signal_ends_sessions_that_are_open_and_commands_that_run(home: Path) -> None:
     with http_program(home) as (url, process):
         begun = anyio.Event()

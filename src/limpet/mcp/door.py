@@ -33,7 +33,7 @@ class Door:
         await JSONResponse(body, status_code=status, headers=headers)(scope, receive, send)
 
     def _refuse(self, headers: Headers) -> tuple[int, str] | None:
-        if "origin" in headers or headers.get("sec-fetch-site") == "cross-site":
+        if "origin" in headers or any(site.strip().lower() != "none" for site in headers.getlist("sec-fetch-site")):
             return 403, "Web pages may not use this server: it answers no request with an Origin."
         if self._token is not None:
             return None if self._knows(headers) else (401, "Send the token as `Authorization: Bearer …`.")
@@ -42,6 +42,8 @@ class Door:
         return None
 
     def _knows(self, headers: Headers) -> bool:
-        kind, _, given = headers.get("authorization", "").partition(" ")
+        if len(headers.getlist("authorization")) != 1:
+            return False
+        kind, _, given = headers["authorization"].partition(" ")
         known = self._token.reveal() if self._token is not None else ""
         return kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), known.encode())
