@@ -47,6 +47,14 @@ def test_this_machines_own_names_are_answered(gateway: Gateway, host: str) -> No
     assert status_of(gateway, f"Host: {host}", "Content-Type: application/json") == 200
 
 
+@pytest.mark.parametrize(
+    "header",
+    ["Origin: http://localhost", "Origin: HTTP://LOCALHOST", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none"],
+)
+def test_the_gateways_own_page_is_answered(gateway: Gateway, header: str) -> None:
+    assert status_of(gateway, "Host: localhost", "Content-Type: application/json", header) == 200
+
+
 def test_a_second_host_does_not_hide_behind_the_first(gateway: Gateway) -> None:
     assert status_of(gateway, "Host: localhost", "Host: evil.example", "Content-Type: application/json") in (400, 403)
 
@@ -60,6 +68,19 @@ def test_a_second_host_does_not_hide_behind_the_first(gateway: Gateway) -> None:
         "Origin: http://localhost:3000",
         "Origin: http://evil.example@localhost",
         "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Site: Cross-Site",
+        "Sec-Fetch-Site:  cross-site ",
+        "Sec-Fetch-Site: same-site",
+        "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: cross-site",
+        "Sec-Fetch-Site: same-origin, cross-site",
+        "Origin: http://localhost\r\nOrigin: http://evil.example",
+        "Origin: http://localhost\r\nOrigin: null",
+        "Origin: http://localhost http://evil.example",
+        "Origin: http://localhost/ http://evil.example",
+        "Origin: file://localhost",
+        "Origin: http://localhost.",
+        "Origin: http://localhost@evil.example",
+        "ORIGIN: http://evil.example",
     ],
 )
 def test_a_request_from_another_page_is_refused(gateway: Gateway, header: str) -> None:
@@ -67,7 +88,17 @@ def test_a_request_from_another_page_is_refused(gateway: Gateway, header: str) -
 
 
 @pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""]
+    "content_type",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "",
+        "text/plain\r\nContent-Type: application/json",
+        "application/json\r\nContent-Type: text/plain",
+        "text/plain; application/json",
+        "text/plain, application/json",
+    ],
 )
 def test_json_under_a_type_that_a_page_may_send_unasked_is_refused(gateway: Gateway, content_type: str) -> None:
     assert status_of(gateway, "Host: localhost", f"Content-Type: {content_type}") in (400, 415)

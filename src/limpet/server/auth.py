@@ -4,7 +4,7 @@ So a request needs a loopback Host (which DNS rebinding cannot give), no foreign
 site sends it, and a JSON or multipart body. Plain ASGI: it touches no byte of a stream. `tests/wire/test_attacks.py` tries it.
 """
 
-from urllib.parse import urlsplit
+import re
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -13,6 +13,9 @@ from limpet.core.loopback import is_loopback_host
 from limpet.server.callers import ANYBODY, admit
 from limpet.server.errors import error_response
 
+# What a browser says of a page of ours, or of an address that its user typed. All else, also what no browser says yet, is another site.
+_OWN_SITES = frozenset({"same-origin", "none"})
+_ORIGIN = re.compile(r"https?://([^/?#@\s]+)", re.IGNORECASE)
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -47,40 +50,34 @@ def refuse(method: str, headers: Headers) -> tuple[int, str, str] | None:
                 "and localhost."
             ),
         )
-    origin = headers.get("origin")
-    if origin is not None and origin != "null" and not _same_place(origin, host):
+    # A browser sends one of each; where there are more, none of them may hide behind another.
+    for origin in headers.getlist("origin"):
+        if not _same_place(origin, host):
+            return (
+                403,
+                "origin_not_allowed",
+                f"The Origin {origin[:256]!r} may not use this gateway: auth mode none serves no other web page.",
+            )
+    if any(site.strip().lower() not in _OWN_SITES for site in headers.getlist("sec-fetch-site")):
         return (
             403,
             "origin_not_allowed",
-            f"The Origin {origin!r} may not use this gateway: auth mode none serves no other web page.",
+            "The browser says that another site sends this (Sec-Fetch-Site); auth mode none serves no other site.",
         )
-    if origin == "null":
-        return (
-            403,
-            "origin_not_allowed",
-            "A request without an Origin of its own may not use this gateway (Origin: null).",
-        )
-    if headers.get("sec-fetch-site") == "cross-site":
-        return (
-            403,
-            "origin_not_allowed",
-            "The browser says that another site sends this (Sec-Fetch-Site: cross-site); auth mode none serves no other site.",
-        )
-    if method in _WITH_BODY and _has_body(headers) and not _is_accepted(headers.get("content-type", "")):
-        given = headers.get("content-type", "")
+    given = headers.getlist("content-type")
+    if method in _WITH_BODY and _has_body(headers) and (len(given) != 1 or not _is_accepted(given[0])):
         return (
             415,
             "unsupported_content_type",
-            f"The body must be JSON: send Content-Type: application/json (got {given!r}).",
+            f"The body must be JSON: send Content-Type: application/json (got {', '.join(given)[:256]!r}).",
         )
     return None
 
 
 def _same_place(origin: str, host: str) -> bool:
-    try:
-        return urlsplit(origin).netloc == host
-    except ValueError:
-        return False
+    """Whether an Origin is this gateway's own page, which only a loopback Host can have."""
+    found = _ORIGIN.fullmatch(origin.strip())
+    return found is not None and found[1].lower() == host.lower()
 
 
 def _has_body(headers: Headers) -> bool:

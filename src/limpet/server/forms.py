@@ -42,13 +42,14 @@ class FormFile:
 FormPart = FormField | FormFile
 
 
-async def form_parts(request: Request, *, limit: int) -> AsyncGenerator[FormPart, None]:
-    """The parts of a form in their order; close the generator if you stop early.
+async def form_parts(request: Request, *, limit: int, max_files: int = 1) -> AsyncGenerator[FormPart, None]:
+    """The parts of a form in their order; close the generator if you stop early. A file beyond `max_files` is still given out, so that
+    its consumer can say what is wrong in its own words; a further one is not.
 
     It ends only where the form does. Raises RequestInvalid for what is no form, or broke off; RequestTooLarge for a body of more
     than `limit` bytes and what parts' heads and fields need, as soon as that is known.
     """
-    reader = _Reader(request, limit)
+    reader = _Reader(request, limit, max_files)
     head: _Head | None = None
     while (event := await reader.next()) is not None:
         match event:
@@ -107,13 +108,15 @@ async def _pieces(reader: "_Reader") -> AsyncGenerator[bytes, None]:
 class _Reader:
     """Feeds the parser from the request, and gives out what it found one by one; None at the form's end."""
 
-    def __init__(self, request: Request, limit: int) -> None:
+    def __init__(self, request: Request, limit: int, max_files: int) -> None:
         self._request = request
         self._limit = limit
         self._stream = request.stream()
         self._parser: MultipartParser | None = None
         self._events: deque[_Event] = deque()
         self._fields = 0
+        self._files = 0
+        self._max_files = max_files
         self._size = 0
         self._is_whole = False
         self._headers: dict[bytes, bytes] = {}
@@ -191,6 +194,10 @@ class _Reader:
             self._fields += 1
             if self._fields > MAX_FIELDS:
                 raise RequestInvalid(f"The form has more than {MAX_FIELDS} fields.", param="file")
+        else:
+            self._files += 1
+            if self._files > self._max_files + 1:
+                raise RequestInvalid(f"The form has more than {self._max_files} files.", param="file")
         kind = self._headers.get(b"content-type")
         self._events.append(
             _Head(

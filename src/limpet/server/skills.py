@@ -140,7 +140,7 @@ async def _received(request: Request, quotas: Quotas, directory: Path) -> tuple[
     """The parts with the names of their fields, and the other fields."""
     parts: list[tuple[str, Part]] = []
     fields: dict[str, str] = {}
-    async with aclosing(form_parts(request, limit=MOST_UNPACKED)) as form:
+    async with aclosing(form_parts(request, limit=MOST_UNPACKED, max_files=MOST_FILES)) as form:
         async for part in form:
             match part:
                 case FormField():
