@@ -131,3 +131,19 @@ async def test_a_link_between_the_roots_is_not_followed_from_outside(box: Sandbo
     for path in ("d/file", "f"):
         with pytest.raises(PathOutside):
             await box.files.read(path)
+
+
+async def test_where_an_endless_device_ends_after_a_mebibyte_the_result_says_so(box: Sandbox) -> None:
+    process = await box.start(Command(what=Script("head -c 2000000 /dev/zero | wc -c")), "1")
+    printed = b"".join([chunk.data async for chunk in process.output()])
+    await process.wait()
+    assert (printed, [note for note in process.notes() if "1 MiB" in note] == list(process.notes())) == (
+        b"1048576\n",
+        True,
+    )
+    assert len(process.notes()) == 1
+
+
+async def test_where_a_program_without_end_is_cut_off_stderr_says_so(box: Sandbox) -> None:
+    _, stdout, stderr = await run(box, "yes | wc -l")
+    assert (stdout, b"10000 lines" in stderr) == (b"10000\n", True)

@@ -177,8 +177,8 @@ class FileStat:
 
 
 class Files(Protocol):
-    """The sandbox's files, seen from outside. Paths are absolute in the sandbox, below its roots (/mnt/data and /home/agent; /tmp
-    where offered), or relative to /mnt/data. No operation follows a link, in the last part or on the way: a link in `path`
+    """The sandbox's files, seen from outside. Paths are absolute in the sandbox, below its roots (/mnt/data, /home/agent and
+    /tmp), or relative to /mnt/data. No operation follows a link, in the last part or on the way: a link in `path`
     raises PathOutside. Errors: FileMissing, NotAFile, NotADirectory, FileForbidden, PathOutside."""
 
     async def read(self, path: str, *, start: int = 0, length: int | None = None, limit: int | None = None) -> bytes:

@@ -34,6 +34,9 @@ KNOWN_GAPS = {
     "odd_names_are_names": "bashkit refuses control characters in file names",
 }
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# bashkit cuts what is read of these off without a word; of `yes` and `seq` it tells on stderr itself.
+_ENDLESS = re.compile(r"/dev/(?:zero|full|u?random)\b")
+_ENDED = "in memory a reading of /dev/zero, /dev/full, /dev/random or /dev/urandom ends after 1 MiB."
 # Commands are bounded by their timeout, not by counts.
 _NO_COUNT = 1 << 62
 
@@ -48,6 +51,9 @@ class MemoryProcess(SpooledProcess):
         self._timeout = command.timeout
         self._scope = anyio.CancelScope()
         self._aborted = False
+
+    def notes(self) -> tuple[str, ...]:
+        return (_ENDED,) if self.has_ended and _ENDLESS.search(self._text) else ()
 
     async def run(self) -> None:
         with self._scope:
@@ -249,6 +255,7 @@ class MemoryRuntime:
             notes=(
                 "No programs but bashkit's own run: no python3, no compilers, no package managers.",
                 "Files are gone with the sandbox; one file may have 10 MB.",
+                "Endless things end: /dev/zero and its kind after 1 MiB, yes after 10,000 lines, seq after 100,000.",
                 "Nothing outlives its command: background jobs are waited for.",
             ),
         )

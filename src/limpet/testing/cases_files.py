@@ -1,5 +1,6 @@
 """The sandbox's files, seen from outside and from inside."""
 
+import secrets
 from collections.abc import AsyncIterator
 
 from limpet.core.errors import FileError, FileMissing, FileTooLarge, NotADirectory, NotAFile, PathOutside
@@ -59,6 +60,19 @@ async def a_command_sees_a_file_that_was_written(lab: Lab) -> None:
     await lab.box.files.write("deep/er/file", b"from outside", mode=0o755)
     await lab.box.files.write("/home/agent/own", b" and at home")
     same((await lab.run("cat deep/er/file ~/own")).stdout, b"from outside and at home", "what the command reads")
+
+
+@case()
+async def temporary_files_are_the_same_inside_and_outside(lab: Lab) -> None:
+    path = f"/tmp/limpet-case-{secrets.token_hex(8)}"
+    await lab.box.files.write(f"{path}/in", b"from outside")
+    try:
+        same(
+            (await lab.run(f"cat {path}/in; printf inside > {path}/out")).stdout, b"from outside", "what is read inside"
+        )
+        same(await lab.box.files.read(f"{path}/out"), b"inside", "what is read outside")
+    finally:
+        await lab.box.files.delete(path)
 
 
 @case()

@@ -16,6 +16,7 @@ from limpet.tools.arguments import Arguments
 from limpet.tools.reading import read_bytes, read_lines
 from limpet.tools.tool import JsonObject, failure
 from limpet.tools.view import as_commands_know, as_files_know
+from limpet.workspace.files import LIST_LIMIT
 from limpet.workspace.search import Bounds
 from limpet.workspace.workspace import Workspace
 
@@ -25,6 +26,9 @@ MOST_ENTRIES = 1_000
 MOST_MATCHES = 1_000
 LONGEST_LINE = 500  # characters of a matching line
 MOST_WRITTEN = 10 << 20
+_MANY = (
+    f"There are more than {LIST_LIMIT} entries; these are some of them. Look with glob, or with a command such as find."
+)
 _ENCODINGS = ("utf-8", "base64")
 _TYPES = {"link": "symlink"}
 _PATH: JsonObject = {"type": "string", "description": "Absolute, or relative to the working directory."}
@@ -91,11 +95,13 @@ async def _list_files(view: Workspace, given: Arguments) -> JsonObject:
     most = given.whole("limit", least=1, most=MOST_ENTRIES) or MOST_ENTRIES
     found = await view.files.list(path, recursive=given.flag("recursive"))
     entries, complete = _within(_entry(view, one) for one in found[:most])
+    is_all = len(found) <= most and len(found) < LIST_LIMIT
     return {
         "path": as_commands_know(view, path),
         "entries": entries,
         "total": len(found),
-        "complete": complete and len(found) <= most,
+        "complete": complete and is_all,
+        **_note(_MANY if len(found) >= LIST_LIMIT else ""),
     }
 
 
@@ -138,7 +144,7 @@ async def _stat(view: Workspace, given: Arguments) -> JsonObject:
 async def _remove(view: Workspace, given: Arguments) -> JsonObject:
     path = _path(view, given)
     found = await view.files.stat(path)
-    if found.kind == "directory" and not given.flag("recursive") and await view.files.list(path):
+    if found.kind == "directory" and not given.flag("recursive") and await view.files.list(path, limit=1):
         return failure(
             "not_empty", f"{path} is a directory with something in it. Set recursive to true to remove all of it."
         )

@@ -9,23 +9,27 @@ from limpet.tools.view import as_commands_know
 from limpet.workspace.workspace import Workspace
 
 _LOOKS_BINARY = 8_192
+MOST_READ = 64 << 20  # bytes that one call looks at, from the file's first on
 
 
 async def read_lines(view: Workspace, path: str, *, first: int, count: int, most: int) -> JsonObject:
     """`{"path", "content", "startLine", "endLine", "size"}` with whole lines from line `first` on, `count` of them and `most` bytes at
     most (one longer line is cut); `nextOffset` where there is more. A file that is no text has a `note` and no content."""
     found = await view.files.stat(path)
+    binary: JsonObject = {
+        "path": as_commands_know(view, found.path),
+        "size": found.size,
+        "content": None,
+        "note": _BINARY,
+    }
+    if b"\0" in await view.files.read(path, length=_LOOKS_BINARY):
+        return binary
     lines: list[bytes] = []
     number, size, more, is_cut = 0, 0, False, False
     async with aclosing(_lines(view, path, most)) as pieces:
         async for line, cut in pieces:
             if b"\0" in line[:_LOOKS_BINARY]:
-                return {
-                    "path": as_commands_know(view, found.path),
-                    "size": found.size,
-                    "content": None,
-                    "note": _BINARY,
-                }
+                return binary
             number += 1
             if number < first:
                 continue
@@ -46,7 +50,9 @@ async def read_lines(view: Workspace, path: str, *, first: int, count: int, most
         answer["nextOffset"] = first + len(lines)
     if is_cut:
         answer["note"] = f"A line longer than {most} bytes is cut. With encoding base64 every byte can be had."
-    if not lines and number:
+    if not more and found.size > MOST_READ:
+        answer["note"] = _BEYOND
+    elif not lines and number:
         answer["note"] = f"The file has {number} lines; there is no line {first}."
     return answer
 
@@ -74,9 +80,14 @@ async def read_bytes(view: Workspace, path: str, *, start: int, most: int) -> Js
     }
     if more:
         answer["nextOffset"] = start + len(content)
+    elif found.size > MOST_READ:
+        answer["note"] = _BEYOND
     return answer
 
 
+_BEYOND = (
+    f"Only the first {MOST_READ >> 20} MiB of a file are read. Look at the rest with a command such as tail, sed or dd."
+)
 _BINARY = "This is no text file. Look at it with encoding base64, or with a program such as file, strings or xxd."
 
 
@@ -105,6 +116,6 @@ def _split(piece: bytes) -> list[bytes]:
 
 async def _screened(view: Workspace, path: str) -> AsyncGenerator[bytes, None]:
     screen = view.redactor.screen()
-    async for piece in view.files.stream(path):
+    async for piece in view.files.stream(path, length=MOST_READ):
         yield screen.feed(piece)
     yield screen.end()

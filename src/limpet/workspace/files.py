@@ -14,7 +14,9 @@ from limpet.workspace.confines import WORKING_DIRECTORY, Confines, absolute
 from limpet.workspace.search import Bounds, Globbed, Grepped, Wanted
 
 READ_LIMIT = 10 << 20
+EDIT_LIMIT = 64 << 20  # of a file after an edit: it is put together in memory
 WRITE_LIMIT = 512 << 20
+LIST_LIMIT = 200_000  # entries that a list looks at
 BOUNDS = Bounds()
 
 
@@ -65,7 +67,7 @@ class WorkspaceFiles:
     async def edit(self, path: str, old: str | bytes, new: str | bytes, *, everywhere: bool = False) -> FileStat:
         """Replace `old`, which must stand in the file exactly once (or, with `everywhere`, at least once). EditFailed otherwise.
 
-        The file has at most READ_LIMIT bytes, else FileTooLarge; its mode stays.
+        The file has at most READ_LIMIT bytes and EDIT_LIMIT afterwards, else FileTooLarge; its mode stays.
         """
         files = self._may(path, writing=True)
         wanted, instead = _as_bytes(old), _as_bytes(new)
@@ -82,13 +84,15 @@ class WorkspaceFiles:
                     f"the text to replace stands in it {count} times. Add lines around it, or replace it everywhere."
                 )
                 raise EditFailed(path, problem)
+            _refuse_over(path, len(data) + count * (len(instead) - len(wanted)), EDIT_LIMIT)
             return await files.write(path, data.replace(wanted, instead), mode=before.mode)
 
     async def list(
         self, path: str = WORKING_DIRECTORY, *, recursive: bool = False, limit: int | None = None
     ) -> list[FileStat]:
-        """The entries of a directory, by path, and with `recursive` of those below it; the first `limit` of them."""
-        found = await self._may(path).list(path, recursive=recursive)
+        """The entries of a directory, by path, and with `recursive` of those below it; the first `limit` of them. At most LIST_LIMIT
+        are looked at: where that many come back there may be others, before and between them."""
+        found = await self._may(path).list(path, recursive=recursive, limit=LIST_LIMIT)
         return [entry for entry in found if self._sees(entry.path)][:limit]
 
     async def stat(self, path: str) -> FileStat:

@@ -28,6 +28,7 @@ _BY_BUILTINS = _IN_TEMPORARY.format(
     runs="",
     copies='while IFS= read -rN "$LIMPET_BLOCK" block; do printf %b "$block" >&3 || break; done && [[ ! $block ]]',
 )
+_MOST_LISTED = 1_000
 _BLOCK = 32 << 10
 _ESCAPED = re.compile(rb"[\0\x01\\\x7f]")  # what bash's read drops or marks, and what printf takes for more than itself
 _ESCAPE = 5  # bytes, of each
@@ -44,7 +45,7 @@ async def keep_in_home(sandbox: Sandbox, home: str, name: str, pieces: Pieces) -
     except LimpetError:
         return None  # full, or something else lies there: the next place is tried
     with suppress(LimpetError):  # what another call took away meanwhile is as good as taken away here
-        files = await sandbox.files.list(directory)
+        files = await sandbox.files.list(directory, limit=_MOST_LISTED)
         for old in sorted(files, key=lambda file: file.modified)[:-MOST_FILES]:
             await sandbox.files.delete(old.path)
     return path

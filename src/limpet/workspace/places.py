@@ -17,6 +17,7 @@ HOME = "/home/agent"
 TEMPORARY = "/tmp"
 _LOOK = 5.0  # seconds for a look in the box
 _MOST_LINKS = 40  # as the kernel
+_MOST_ENTRIES = 20_000  # of a directory whose links are asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,9 @@ class Resolver:
         """The names of the links in a directory; none where there is no such directory, None where that cannot be told."""
         path = posixpath.normpath(posixpath.join(self._places.data, directory))
         try:
-            found = await self._sandbox.files.list(self._places.outside(path))
+            found = await self._sandbox.files.list(self._places.outside(path), limit=_MOST_ENTRIES)
+            if len(found) == _MOST_ENTRIES:
+                return None  # not all of them were looked at
             return tuple(posixpath.basename(stat.path) for stat in found if stat.kind == "link")
         except (FileMissing, NotADirectory):
             return ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import anyio
 from anyio import to_thread
 
-from limpet.core.errors import FileError, FileTooLarge, PathOutside
+from limpet.core.errors import FileError, PathOutside
 from limpet.core.ports import Files, FileStat
 from limpet.workspace.patterns import compile_glob, compile_pattern, literal_head
 
@@ -52,11 +52,12 @@ class Grepped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How far a search goes: so many results, so many seconds, files up to so many bytes (None: of any size)."""
+    """How far a search goes: so many results, so many seconds, files up to `file_size` bytes, `bytes` of all files together."""
 
     results: int = 1_000
     seconds: float = 10.0
-    file_size: int | None = 10 << 20
+    file_size: int = 10 << 20
+    bytes: int = 1 << 30
 
 
 @dataclass(slots=True)
@@ -73,6 +74,7 @@ class _Walk:
         waiting = [(root, 1)]
         while waiting:
             directory, level = waiting.pop()
+            self.visited += 1
             entries = await self._entries(directory, itself=level == 1)
             inner = []
             for entry in entries:
@@ -90,7 +92,7 @@ class _Walk:
     async def _entries(self, directory: str, *, itself: bool) -> list[FileStat]:
         await anyio.lowlevel.checkpoint()
         try:
-            return await self.files.list(directory)
+            return await self.files.list(directory, limit=MOST_VISITED + 1 - self.visited)
         except FileError:
             if itself:
                 raise
@@ -152,7 +154,7 @@ async def grep(files: Files, wanted: Wanted, *, root: str, bounds: Bounds, sees:
     walk = _Walk(files, sees)
     queue: list[FileStat] = []
     matches: list[Match] = []
-    whole = True
+    whole, left = True, bounds.bytes
     with anyio.move_on_after(bounds.seconds) as time:
         start = await files.stat(root)
         if start.kind == "directory":
@@ -167,7 +169,11 @@ async def grep(files: Files, wanted: Wanted, *, root: str, bounds: Bounds, sees:
             if entry.kind != "file" or not included(entry.path):
                 continue
             await anyio.lowlevel.checkpoint()
-            data = await _text_of(files, entry.path, bounds, walk.skipped)
+            if left <= 0:
+                whole = False
+                break
+            data = await _text_of(files, entry, bounds, walk.skipped)
+            left -= max(len(data), LOOKS_BINARY)
             if data and (anchored or await to_thread.run_sync(may_match, data)):
                 matches += await to_thread.run_sync(_in_lines, entry.path, data, matches_line, bounds.results + 1)
     note = _note(late=time.cancelled_caught, many=len(matches) > bounds.results, whole=whole, bounds=bounds)
@@ -176,16 +182,14 @@ async def grep(files: Files, wanted: Wanted, *, root: str, bounds: Bounds, sees:
     )
 
 
-async def _text_of(files: Files, path: str, bounds: Bounds, skipped: list[str]) -> bytes:
+async def _text_of(files: Files, entry: FileStat, bounds: Bounds, skipped: list[str]) -> bytes:
     try:
-        data = await files.read(path, limit=bounds.file_size)
-    except FileTooLarge:
-        skipped.append(path)
-        return b""
+        if b"\0" in await files.read(entry.path, length=LOOKS_BINARY):
+            return b""
+        return await files.read(entry.path, limit=bounds.file_size)
     except FileError:
-        skipped.append(path)  # gone meanwhile, or forbidden: the rest can still be searched
+        skipped.append(entry.path)  # too large, gone meanwhile, or forbidden: the rest can still be searched
         return b""
-    return b"" if b"\0" in data[:LOOKS_BINARY] else data
 
 
 def _in_lines(path: str, data: bytes, matches: Callable[[bytes], bool], most: int) -> list[Match]:
@@ -222,5 +226,5 @@ def _note(*, late: bool, many: bool, whole: bool, bounds: Bounds) -> str:
     if many:
         return f"These are the first {bounds.results}; there are more. Ask for something narrower."
     if not whole:
-        return f"The search was stopped after {MOST_VISITED} entries. Begin in a directory further down."
+        return f"The search was stopped after {MOST_VISITED} entries or {bounds.bytes >> 20} MiB. Begin in a directory further down."
     return ""

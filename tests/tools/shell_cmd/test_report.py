@@ -122,6 +122,11 @@ def test_artifacts_are_listed_with_size_and_digest() -> None:
     )
 
 
+def test_an_artifact_without_a_digest_is_listed_with_its_size() -> None:
+    artifacts: list[dict[str, Any]] = [{"path": "huge", "bytes": 8 << 40}]
+    assert "- `huge`: 8796093022208 bytes, too large to be hashed" in as_markdown(replace(REPORT, artifacts=artifacts))
+
+
 def test_an_assistant_says_its_clean_output_or_the_formatted_failure() -> None:
     coloured = shown("\x1b[1;32mHello\x1b[0m \x1b]8;;http://x\x07there\x1b]8;;\x07\x1b[?25h\n")
 

@@ -221,6 +221,7 @@ class BubblewrapRuntime:
     def _made(self, ref: SandboxRef, live: LiveBox) -> BubblewrapSandbox:
         """A sandbox over that connection, known here until it is let go of."""
         directories = {path: Path(directory) for path, directory in ref.facts["files"].items()}
+        directories["/tmp"] = Place.of(self._settings.home, ref.name).private[0]
 
         async def ending() -> None:
             self._living.discard(sandbox)

@@ -26,6 +26,11 @@ class Place:
     def roots(self) -> dict[str, Path]:
         return {DATA: self.directory / "data", HOME: self.directory / "home"}
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """What its files are reached by: also the /tmp that its commands share with the host, where they are of the same user."""
+        return self.roots if self.owner is not None else {**self.roots, "/tmp": Path("/tmp")}
+
     def make(self) -> None:
         """Make what is missing of it."""
         for directory in (self.directory, *self.roots.values()):

@@ -52,7 +52,7 @@ class LocalSandbox:
         self._link = link
         self._shell = shell
         self._env = env
-        self._files = HostFiles(place.roots, place.owner)
+        self._files = HostFiles(place.files, place.owner)
         self._numbers = itertools.count(1)
         self._processes: dict[str, PipedProcess] = {}
         self._running: dict[int, PipedProcess] = {}

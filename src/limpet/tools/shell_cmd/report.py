@@ -140,7 +140,8 @@ def _stream(title: str, shown: Shown, *, detail: str) -> list[str]:
 def _artifact(artifact: JsonObject) -> str:
     if "error" in artifact:
         return f"- {_code(artifact['path'])}: {artifact['error']}"
-    return f"- {_code(artifact['path'])}: {artifact['bytes']} bytes, sha256 `{artifact['sha256']}`"
+    digest = f"sha256 `{artifact['sha256']}`" if "sha256" in artifact else "too large to be hashed"
+    return f"- {_code(artifact['path'])}: {artifact['bytes']} bytes, {digest}"
 
 
 def _code(text: str) -> str:
