@@ -89,6 +89,24 @@ def text(request: pytest.FixtureRequest, example: Example) -> str:
     return example.text.replace(ADDRESS, gateway.url)
 
 
+PASTED = [each for each in ALL if each.language == "python" and each.place.startswith("docs/library.md")]
+_PROMPTS = re.compile(r"(?:>>> |\.\.\. )+")
+
+
+@pytest.mark.parametrize("example", PASTED, ids=[example.place for example in PASTED])
+def test_an_example_of_the_library_can_be_pasted_into_the_console(example: Example, home: Path, tmp_path: Path) -> None:
+    """A blank line ends a block there: none may stand within one, and one must stand behind it."""
+    environment = {**os.environ, "LIMPET_HOME": str(home)}
+    done = subprocess.run(
+        [sys.executable, "-m", "asyncio"],
+        check=False, input=f"{example.text}\n\n", capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    assert "Error" not in done.stderr, done.stderr
+    shown = iter(_PROMPTS.sub("", done.stdout).splitlines())
+    # The console also shows what expressions give: the example's own lines come between those, in order.
+    assert [line for line in (example.prints or "").splitlines() if line not in shown] == []
+
+
 @pytest.mark.parametrize("example", ALL, ids=[example.place for example in ALL])
 def test_the_example_runs_as_it_stands(example: Example, text: str, home: Path, tmp_path: Path) -> None:
     if example.reason is not None:

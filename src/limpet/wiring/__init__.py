@@ -18,6 +18,7 @@ from limpet.guard.redact import Redaction
 from limpet.workspace.approvals import Approver
 from limpet.workspace.audit import OnAudit
 from limpet.workspace.capabilities import read_capabilities
+from limpet.workspace.context import WorkspaceContext
 from limpet.workspace.misuse import refuse_misused
 from limpet.workspace.opening import DEFAULT_TTL, Asked, Opening, open_in
 from limpet.workspace.workspace import Workspace
@@ -72,8 +73,7 @@ def known_gaps(name: str) -> Mapping[str, str]:
     return cast(Mapping[str, str], load(KNOWN_GAPS[name])) if name in KNOWN_GAPS else {}
 
 
-@asynccontextmanager
-async def open_workspace(
+def open_workspace(
     name: str = "box",
     *,
     runtime: str | Runtime = "bubblewrap",
@@ -92,11 +92,11 @@ async def open_workspace(
     audit: OnAudit | None = None,
     approver: Approver | None = None,
     session: str = "",
-) -> AsyncIterator[Workspace]:
-    """A workspace to run commands in, for the time of the block.
+) -> WorkspaceContext:
+    """A workspace to run commands in: for the time of an `async with`, or from `await …open()` to `await box.close()`.
 
     `runtime` is a name (bubblewrap, local, memory) or a runtime of your own that is open. With lifetime "process" the box ends
-    with the block and with this process; with "ttl" it lives on until nobody has used it for `ttl` seconds, and `ref=box.ref`
+    with the block (or `close`) and with this process; with "ttl" it lives on until nobody has used it for `ttl` seconds, and `ref=box.ref`
     enters it again, also from another process. `directory` keeps its files (else they go with it), `home` is where the
     runtime keeps its own things. `capabilities` are seed 01's, such as `{"shell": {"allowedCommands": ["ls"]}, "fs": True}`; None is
     all of them. The rules are as in `workspace.opening.Asked`: they are this process's, and given again with a `ref`.
@@ -111,10 +111,17 @@ async def open_workspace(
     rules = Asked(
         capabilities=capabilities, policy=policy, redaction=redaction, audit=audit, approver=approver, session=session
     )
+    return WorkspaceContext(lambda: _opened(name, runtime, opening, rules, home))
+
+
+@asynccontextmanager
+async def _opened(
+    name: str, runtime: str | Runtime, opening: Opening, rules: Asked, home: Path | None
+) -> AsyncIterator[Workspace]:
     refuse_misused(name=name, runtime=runtime, opening=opening, rules=rules)
     async with AsyncExitStack() as stack:
         if isinstance(runtime, str):
-            runtime = await stack.enter_async_context(_swept(_runtime_for(runtime, home, capabilities)))
+            runtime = await stack.enter_async_context(_swept(_runtime_for(runtime, home, rules.capabilities)))
         yield await stack.enter_async_context(open_in(runtime, name, opening, rules=rules))
 
 

@@ -3,7 +3,7 @@
 Knows no runtime by name and keeps no state of its own between commands; files and processes are the sandbox's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -44,6 +44,16 @@ class Workspace:
         self._rules = rules
         self._clock = clock or SystemClock()
         self._changing = anyio.Lock()
+        self.closer: Callable[[], Awaitable[None]] | None = None
+
+    async def close(self) -> None:
+        """End what `open_workspace(…).open()` began, from any task of its event loop; twice is quiet. A view of it (`guarded`) closes
+        the whole. Raises ConfigInvalid for a workspace of an `async with`, which ends with its block."""
+        if self.closer is None:
+            raise ConfigInvalid(
+                "workspace", "close", "it ends with its `async with`; only what `open()` gave is closed."
+            )
+        await self.closer()
 
     @property
     def ref(self) -> SandboxRef:
@@ -138,6 +148,7 @@ class Workspace:
         rules = self.rules.with_more(policy=policy, redaction=redaction, roots=roots, session=session)
         view = Workspace(self._sandbox, rules=rules, clock=self._clock)
         view._changing = self._changing
+        view.closer = self.closer
         return view
 
     async def run(
