@@ -88,6 +88,8 @@ def _words(directory: Path) -> list[str]:
         program.chmod(0o755)
         if Path(f"/usr/bin/{name}").exists():
             made += ["--ro-bind", str(program), f"/usr/bin/{name}"]
+        else:  # /usr is read-only and has no place for it; this directory of it is made anew
+            made += ["--tmpfs", "/usr/local/bin", "--ro-bind", str(program), f"/usr/local/bin/{name}"]
     driver = directory / "inside.py"
     driver.write_text(Path(__file__).with_name("inside.py").read_text())
     links = [word for name in ("bin", "sbin", "lib", "lib64") for word in ("--symlink", f"usr/{name}", f"/{name}")]
