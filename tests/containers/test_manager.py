@@ -283,6 +283,36 @@ class _Stubborn:
         await self._sandbox.destroy()
 
 
+class FailingRuntime(StubbornRuntime):
+    """The first box that is ended meets a fault that nothing expects."""
+
+    async def create(self, spec: SandboxSpec) -> Sandbox:
+        return cast(Sandbox, _Failing(self, await LocalRuntime.create(self, spec)))
+
+
+class _Failing(_Stubborn):
+    async def destroy(self) -> None:
+        self._runtime.attempts += 1
+        if self._runtime.attempts == 1:
+            raise IndexError("made up")
+        await self._sandbox.destroy()
+
+
+async def test_what_goes_wrong_with_one_container_keeps_none_of_the_others_from_its_turn(
+    db: Database, tmp_path: Path, clock: TurnedClock
+) -> None:
+    async with FailingRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as containers:
+        mine = [await new(containers) for _ in range(3)]
+        for one in mine:
+            async with containers.lease(TENANT, one):
+                pass
+        clock.turn(seconds=100_000)
+        with pytest.raises(IndexError, match="made up"):
+            await containers.reap_once()
+
+        assert boxes_of(tmp_path) == []
+
+
 async def test_a_box_that_would_not_end_is_ended_by_a_later_round(
     db: Database, tmp_path: Path, clock: TurnedClock
 ) -> None:

@@ -110,3 +110,20 @@ async def test_names_are_unique_known_and_usable() -> None:
             workspaces.declare("workspace__x", counted.opener("x"))
         with pytest.raises(ConfigInvalid, match="two: is not a workspace; there are: one"):
             await workspaces.get("two")
+
+
+async def test_one_that_fails_when_it_is_closed_lets_the_others_close_as_they_should() -> None:
+    counted = Counted()
+
+    @asynccontextmanager
+    async def failing() -> AsyncIterator[Workspace]:
+        async with MemoryRuntime() as runtime, open_in(runtime, "failing") as box:
+            yield box
+        raise IndexError("made up")
+
+    async with Workspaces({"failing": failing, "one": counted.opener("one")}) as workspaces:
+        await workspaces.get("failing")
+        await workspaces.get("one")
+
+    assert counted.said == ["open one", "close one"]
+    assert workspaces.describe()["failing"][1] == "made up"

@@ -31,13 +31,14 @@ from limpet.containers.meter import Meter, Unmetered
 from limpet.containers.narrowing import adapted, narrow
 from limpet.containers.provider import Provider
 from limpet.containers.quotas import Quotas
+from limpet.containers.rounds import Round
 from limpet.containers.running_commands import runs_a_command
 from limpet.containers.seats import Seats
 from limpet.containers.supplies import Supplies
 from limpet.containers.tellings import has_expired, lost_box, no_container
 from limpet.containers.unused import UnusedContainers
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
-from limpet.core.errors import LimpetError, StoreError
+from limpet.core.errors import StoreError
 from limpet.core.events import move
 from limpet.core.ids import CONTAINER, new_id
 from limpet.core.ports import Held, Offer, Runtime
@@ -288,16 +289,17 @@ class ContainerManager:
         return await self.files.capture(await self.require_running(tenant, container_id), response_id=response_id)
 
     async def reap_once(self) -> tuple[str, ...]:
-        """One round: what is in use stays fresh, what was idle too long expires with its box and data. Gives the expired ids."""
-        now = self._clock.now()
+        """What is in use stays fresh, what was idle too long expires. Gives the expired ids, or raises what went wrong first, last."""
+        turns, now = Round(), self._clock.now()
         plan = plan_expiry(await self._rows.idle(now), now, self._boxes.held())
-        for container_id in plan.held:
-            await self._rows.touch(container_id, now)
-        expired = [record.id for record in plan.expired if await self._expire(record)]
+        for held in plan.held:
+            await turns.turn(held, self._rows.touch(held, now))
+        expired = [record.id for record in plan.expired if await turns.turn(record.id, self._expire(record))]
         for record in await self._rows.housed():
-            await self._boxes.keep_alive(record, every=KEEP_ALIVE)
+            await turns.turn(record.id, self._boxes.keep_alive(record, every=KEEP_ALIVE))
         for record in list(self._unended.values()):
-            await self._end_again(record)
+            await turns.turn(record.id, self._end_again(record))
+        turns.end()
         return tuple(expired)
 
     async def _reap_for_ever(self) -> None:
@@ -305,9 +307,8 @@ class ContainerManager:
             try:
                 await self.reap_once()
                 self.trouble = None
-            except (LimpetError, OSError) as error:
-                # Told by /healthz. The next round asks again: a full disk must not end every running response.
-                self.trouble = str(error)
+            except Exception as error:  # noqa: BLE001 - neither a full disk nor a fault of ours must end every running response
+                self.trouble = str(error)  # told by /healthz; the next round asks again
             await anyio.sleep(REAP_EVERY)
 
     async def _enter(self, tenant: str, container_id: str) -> Lease:

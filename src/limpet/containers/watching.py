@@ -1,6 +1,7 @@
 """The kernel's watches on the directories of all containers: armed, fired, and shared out among the trees (`watched_tree`)."""
 
 import errno
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -9,6 +10,8 @@ from typing import Protocol, Self
 import anyio
 
 from limpet.runtimes.inotify import Inotify
+
+log = logging.getLogger("limpet.containers")
 
 MOST_WATCHES = 50_000  # of all containers together; each takes about 1 KiB of the kernel's memory
 
@@ -121,7 +124,12 @@ class Watching:
         # So that the kernel's queue never fills while nobody looks.
         while True:
             await anyio.wait_readable(inotify.fileno())
-            self.collect()
+            try:
+                self.collect()
+            except Exception:
+                log.exception("The watches of containers' files are given up.")
+                self._close()
+                return
 
     def _close(self) -> None:
         with self._lock:

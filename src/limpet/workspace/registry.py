@@ -3,6 +3,7 @@
 Each is opened and closed in one task of its own, so that any task may be the first to use it.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from limpet.workspace.workspace import Workspace
 Opener = Callable[[], AbstractAsyncContextManager[Workspace]]
 State = Literal["declared", "open", "failed", "closed"]
 WHERE = "workspaces"
+
+log = logging.getLogger("limpet.workspace")
 
 
 @dataclass(slots=True)
@@ -94,7 +97,15 @@ class Workspaces:
         return "failed" if entry.problem else "declared"
 
     async def _keep(self, entry: _Entry, *, task_status: TaskStatus[Workspace]) -> None:
-        async with entry.opener() as workspace:
-            entry.problem = ""
-            task_status.started(workspace)
-            await self._closing.wait()
+        is_open = False
+        try:
+            async with entry.opener() as workspace:
+                is_open, entry.problem = True, ""
+                task_status.started(workspace)
+                await self._closing.wait()
+        except Exception as error:
+            if not is_open:
+                raise
+            # The others go on, or close as they should; the next who asks for this one gets it opened anew.
+            log.exception("A workspace failed.")
+            entry.workspace, entry.problem = None, str(error)

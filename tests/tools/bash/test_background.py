@@ -1,14 +1,18 @@
 """Tasks that run while the session goes on: started, asked, fed, waited for, ended; whole trees, and never another session's."""
 
 import secrets
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 import pytest
 
+from limpet.core.command import START, Chunk, Position
 from limpet.tools.bash import BashTool
+from limpet.workspace.opening import open_in
 from limpet.workspace.workspace import Workspace
+from tests.support.bad_runtimes import Faulty, FaultyProcess, FaultySandbox
 from tests.support.users import again_as_an_ordinary_user
 from tests.tools.bash.conftest import MOST, Session
 
@@ -309,3 +313,33 @@ def test_tasks_of_an_ordinary_user_keep_the_same_promises() -> None:
     again_as_an_ordinary_user(
         "tests/tools/bash/test_background.py", "-k", "kill_lets or input_reaches or is_aborted or detached or pid_is"
     )
+
+
+class _BreakingProcess(FaultyProcess):
+    """One whose output meets a fault that nothing expects, where it prints that it shall."""
+
+    async def output(self, since: Position = START) -> AsyncIterator[Chunk]:
+        async for chunk in self.real.output(since):
+            if b"break" in chunk.data:
+                raise IndexError("made up")
+            yield chunk
+
+
+class _BreakingSandbox(FaultySandbox):
+    process = _BreakingProcess
+
+
+class _Breaking(Faulty):
+    sandbox = _BreakingSandbox
+
+
+async def test_a_task_that_meets_a_fault_of_ours_ends_alone() -> None:
+    async with _Breaking() as runtime, open_in(runtime) as box:
+        bash = Session(box)
+        async with bash.tool:
+            other = await bash.start("sleep 0.5; echo done")
+            broken = await bash.start("sleep 0.2; echo break; sleep 60")
+            ended = await bash(task_id=broken, wait=True)
+            finished = await bash(task_id=other, wait=True)
+
+    assert (ended["exit_code"], finished["exit_code"], finished["stdout"]) == (125, 0, "done\n")

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from limpet.core.clock import MICROSECONDS
 from limpet.core.command import Command
-from limpet.core.errors import LimpetError, SandboxClosed, SandboxError
+from limpet.core.errors import SandboxClosed, SandboxError
 from limpet.core.ports import Process
 from limpet.tools.bash.config import BashConfig
 from limpet.tools.bash.notices import Notices
@@ -58,7 +58,7 @@ class _Beginning:
     matcher: Matcher | None
     done: anyio.Event = field(default_factory=anyio.Event)
     task: Task | None = None
-    error: LimpetError | None = None
+    error: Exception | None = None
     is_wanted: bool = True
 
 
@@ -170,7 +170,7 @@ class Background:
             self._scopes.add(scope)
             try:
                 await self._start_and_follow(asked, held, begun)
-            except LimpetError as error:
+            except Exception as error:  # noqa: BLE001 - it is raised where the task was asked for; the others of the session go on
                 begun.error = error
                 begun.done.set()
             finally:

@@ -1,5 +1,6 @@
 """One background task: its output in rings, its end, and what is told of it. Who starts and ends it is in `background`."""
 
+import logging
 from dataclasses import dataclass, field
 
 import anyio
@@ -23,6 +24,8 @@ LAST_LINES = 20
 PREVIEW = 4_000  # characters
 SURVIVES_END = 1.0  # seconds that what holds a task may live on after telling its end
 KILLED = 137
+
+log = logging.getLogger("limpet.tools")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,13 +138,11 @@ class Task:
 
     async def carry(self, process: Process) -> None:
         """Follow it to its end, which is told unless somebody waits for it or kills it."""
-        async with anyio.create_task_group() as watchers:
-            watchers.start_soon(self._report_progress)
-            watchers.start_soon(self._tell_matches)
-            watchers.start_soon(self._end_what_holds, process)
-            await self._follow(process)
-            self.outcome = await process.wait()
-            watchers.cancel_scope.cancel()
+        try:
+            await self._follow_to_end(process)
+        except Exception:  # whatever one task meets, the others of its session go on
+            log.exception("The background task %s could not be followed.", self.facts.id)
+            self.outcome = Lost("It could not be followed to its end.")
         for stream in self._streams.values():
             stream.end()
         self.ended_at = self._clock.monotonic()
@@ -151,6 +152,15 @@ class Task:
             self.tell("completed" if self.exit_code == 0 else "failed")
         self.told_end.set()
         self.ended.set()
+
+    async def _follow_to_end(self, process: Process) -> None:
+        async with anyio.create_task_group() as watchers:
+            watchers.start_soon(self._report_progress)
+            watchers.start_soon(self._tell_matches)
+            watchers.start_soon(self._end_what_holds, process)
+            await self._follow(process)
+            self.outcome = await process.wait()
+            watchers.cancel_scope.cancel()
 
     def tell(self, status: Status, **facts: object) -> bool:
         """Queue a notification about it."""
