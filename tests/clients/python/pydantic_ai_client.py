@@ -1,0 +1,34 @@
+"""Three turns of pydantic-ai with a message history of its own, which has no shell items in it. By default it sends texts without ids, of which
+nobody can tell where they came from; with this setting the ids go along."""
+
+import asyncio
+import json
+import sys
+
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings
+from pydantic_ai.providers.openai import OpenAIProvider
+
+asked = json.loads(sys.argv[1])
+
+
+async def main() -> None:
+    provider = OpenAIProvider(base_url=asked["url"], api_key="none needed")
+    shell = {"type": "shell", "environment": {"type": "container_auto"}}
+    settings = OpenAIResponsesModelSettings(openai_native_tools=[shell], openai_send_reasoning_ids=True)
+    agent = Agent(OpenAIResponsesModel("limpet/script", provider=provider), model_settings=settings)
+    history: list = []
+    turns = []
+    for prompt in asked["prompts"]:
+        if asked["streamed"]:
+            async with agent.run_stream(prompt, message_history=history) as result:
+                turns.append(await result.get_output())
+                history = result.all_messages()
+        else:
+            result = await agent.run(prompt, message_history=history)
+            turns.append(result.output)
+            history = result.all_messages()
+    print(json.dumps(turns))
+
+
+asyncio.run(main())
