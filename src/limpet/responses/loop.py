@@ -54,7 +54,7 @@ class Ending:
 @dataclass(slots=True, kw_only=True)
 class Run:
     """One response on its way. `calls` is None where the client carries the shell calls out itself, or there is no shell;
-    `streams_shell` lets the shell's deltas out."""
+    `streams_shell` lets the shell's deltas out; a run that `is_prewarm` asks no model."""
 
     upstream: Upstream
     model: str
@@ -69,12 +69,15 @@ class Run:
     writer: Writer
     response_id: str
     streams_shell: bool = True
+    is_prewarm: bool = False
     usage: Json | None = None
     calls_made: int = 0
 
 
 async def converse(run: Run) -> Ending:
     """Carry a run to its end. Raises UpstreamError where a provider failed; everything told until then is in the writer."""
+    if run.is_prewarm:
+        return Ending(status="completed")
     for number in range(run.bounds.turns):
         turn = await _take_turn(run, offers_shell=_offers_shell(run, number))
         run.usage = add_usage(run.usage, turn.ended.usage)

@@ -11,7 +11,7 @@ from limpet.containers.container import ShellLimits
 from limpet.containers.manager import ContainerManager
 from limpet.core import ids
 from limpet.core.clock import Clock
-from limpet.core.errors import LimpetError
+from limpet.core.errors import LimpetError, RequestInvalid
 from limpet.responses.describe import shell_description
 from limpet.responses.history import History, check_outputs, completed, history, trimmed
 from limpet.responses.inputs import Gathered, InputFiles, marked, unmarked
@@ -33,6 +33,7 @@ from limpet.upstreams.upstream import ShellOffer, Upstream
 
 log = structlog.get_logger()
 Json = dict[str, Any]
+MANAGES_CONTEXT = frozenset({"openai"})  # types of providers that are handed `context_management`
 CLEARING = 15.0  # seconds for taking back a container that nobody gets
 
 
@@ -131,6 +132,7 @@ class Preparer:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
         selection = self._selected(asked, chosen.upstream)
+        _check_context_management(asked, chosen.upstream)
         before = await self._history(tenant, asked, provider=chosen.upstream.name)
         named = [item["id"] for item in asked.input if item.get("id")]
         holders = await self._responses.holding(tenant, named) if named else {}
@@ -180,6 +182,7 @@ class Preparer:
                 writer=writer,
                 response_id=parts.record.id,
                 streams_shell=self._settings.stream_output,
+                is_prewarm=asked.is_prewarm,
             )
 
         return make_run
@@ -347,4 +350,14 @@ def _log_left_out(record: ResponseRecord, selection: ToolSelection) -> None:
         tools = list(selection.left_out)
         log.warning(
             "tools_left_out", response_id=record.id, tenant=record.tenant, provider=record.provider, tools=tools
+        )
+
+
+def _check_context_management(asked: Asked, upstream: Upstream) -> None:
+    """A provider that speaks the Responses API does it, or refuses; for all others it would be dropped in silence. RequestInvalid."""
+    if asked.body.context_management is not None and upstream.type not in MANAGES_CONTEXT:
+        raise RequestInvalid(
+            f"`context_management` is not available with the provider {upstream.name}. Leave it out, or send fewer items.",
+            param="context_management",
+            code="unsupported_parameter",
         )

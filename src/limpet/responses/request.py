@@ -125,6 +125,11 @@ class StreamOptions(BaseModel):
     include_obfuscation: StrictBool | None = None
 
 
+class PromptCacheOptions(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    prewarm: StrictBool | None = None
+
+
 class ContextManagement(BaseModel):
     model_config = ConfigDict(extra="allow")
     type: Literal["compaction"]
@@ -179,6 +184,8 @@ class CreateRequest(BaseModel):
     safety_identifier: Annotated[StrictStr, Field(max_length=64)] | None = None
     prompt_cache_key: StrictStr | None = None
     prompt_cache_retention: StrictStr | None = None
+    prompt_cache_options: PromptCacheOptions | None = None
+    generate: StrictBool | None = None
     context_management: Annotated[list[ContextManagement], Field(min_length=1)] | None = None
     user: StrictStr | None = None
 
@@ -186,7 +193,7 @@ class CreateRequest(BaseModel):
 # What goes to a provider as it was given; the rest is ours.
 PROVIDER_OPTIONS = (
     "tool_choice parallel_tool_calls max_output_tokens temperature top_p top_logprobs reasoning text truncation "
-    "service_tier safety_identifier prompt_cache_key prompt_cache_retention metadata user include"
+    "service_tier safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options context_management metadata user include"
 ).split()
 
 
@@ -208,6 +215,12 @@ class Asked:
     @property
     def is_streamed(self) -> bool:
         return self.body.stream is True
+
+    @property
+    def is_prewarm(self) -> bool:
+        """Whether it is only to be prepared: no model is asked and nothing runs."""
+        cache = self.body.prompt_cache_options
+        return self.body.generate is False or (cache is not None and cache.prewarm is True)
 
     def options(self) -> Json:
         """The parameters that concern the provider, only those that were given."""

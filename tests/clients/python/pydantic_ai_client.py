@@ -1,5 +1,7 @@
-"""Three turns of pydantic-ai with a message history of its own, which has no shell items in it. By default it sends texts without ids, of which
-nobody can tell where they came from; with this setting the ids go along."""
+"""Three turns of pydantic-ai with a message history of its own, which has no shell items in it.
+
+By default it sends texts without ids, of which nobody can tell where they came from; with this setting the ids go along.
+"""
 
 import asyncio
 import json

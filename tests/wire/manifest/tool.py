@@ -4,6 +4,21 @@ from tests.wire.manifest.promise import Promise, span
 
 TOOL = (
     Promise(
+        id="prewarm-runs-nothing",
+        owed_by="A1",
+        decided="fields of OpenAI's requests",
+        says=(
+            "A request with `prompt_cache_options.prewarm` (or `generate: false`) completes without output: no model is asked, no "
+            "command runs, and it can be chained on."
+        ),
+    ),
+    Promise(
+        id="context-management-is-never-dropped",
+        owed_by="A1",
+        decided="fields of OpenAI's requests",
+        says="`context_management` is handed to providers of type `openai`; with all others it is refused by its name.",
+    ),
+    Promise(
         id="item-references-are-resolved",
         owed_by="A1",
         decided="input items",
