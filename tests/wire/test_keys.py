@@ -192,6 +192,62 @@ def test_another_tenants_things_are_not_there(keyed: Keyed) -> None:
     assert ann.responses.retrieve(response.id).id == response.id
 
 
+def test_another_tenants_ids_in_bodies_are_answered_word_for_word_as_ids_of_nobody(keyed: Keyed) -> None:
+    owner, asker = keyed.as_(keyed.key("own", "--tenant", "own")), keyed.key("ask", "--tenant", "ask")
+    file = owner.files.create(file=("a.txt", b"a"), purpose="user_data").id
+    skill = owner.skills.create(files=parts(bundle())).id
+    container = owner.containers.create(name="theirs").id
+    mine = keyed.as_(asker).containers.create(name="mine").id
+
+    def told(path: str, body: dict[str, object], id: str) -> tuple[int, str]:
+        with keyed.gateway.http() as http:
+            answer = http.post(path, json=body, headers={"Authorization": f"Bearer {asker}"})
+        return answer.status_code, answer.text.replace(id, "ID")
+
+    def bodies(file: str, skill: str, container: str) -> list[tuple[str, dict[str, object], str]]:
+        reference = {"type": "skill_reference", "skill_id": skill}
+        ask: dict[str, object] = {"model": "limpet/script", "input": "hello"}
+        auto = {"type": "container_auto"}
+        return [
+            ("/v1/containers", {"name": "x", "file_ids": [file]}, file),
+            ("/v1/containers", {"name": "x", "skills": [reference]}, skill),
+            ("/v1/containers", {"name": "x", "skills": [{**reference, "version": "2"}]}, skill),
+            ("/v1/containers", {"name": "x", "skills": [{**reference, "version": 1}]}, skill),
+            ("/v1/containers", {"name": "x", "skills": [{**reference, "version": "latest"}]}, skill),
+            (f"/v1/containers/{mine}/files", {"file_id": file}, file),
+            ("/v1/responses", {**ask, "tools": [{"type": "shell", "environment": {**auto, "file_ids": [file]}}]}, file),
+            (
+                "/v1/responses",
+                {**ask, "tools": [{"type": "shell", "environment": {**auto, "skills": [reference]}}]},
+                skill,
+            ),
+            (
+                "/v1/responses",
+                {
+                    **ask,
+                    "tools": [
+                        {"type": "shell", "environment": {"type": "container_reference", "container_id": container}}
+                    ],
+                },
+                container,
+            ),
+            (
+                "/v1/responses",
+                {
+                    **ask,
+                    "tools": SHELL,
+                    "input": [{"role": "user", "content": [{"type": "input_file", "file_id": file}]}],
+                },
+                file,
+            ),
+        ]
+
+    of_others = [told(*asked) for asked in bodies(file, skill, container)]
+    of_nobody = [told(*asked) for asked in bodies("file_" + "0" * 32, "skill_" + "0" * 32, "cntr_" + "0" * 32)]
+    assert of_others == of_nobody
+    assert {status for status, _ in of_others} == {400} | {status for status, _ in of_nobody if status == 404}
+
+
 def test_two_keys_of_one_tenant_share_its_things(keyed: Keyed) -> None:
     first, second = keyed.as_(keyed.key("c1", "--tenant", "c")), keyed.as_(keyed.key("c2", "--tenant", "c"))
     file = first.files.create(file=("a.txt", b"ours"), purpose="user_data")

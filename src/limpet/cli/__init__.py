@@ -186,7 +186,7 @@ def mcp_command(
     unsafe_local: UnsafeLocal = False,
 ) -> None:
     """Serve a workspace's tools to MCP clients: each session has a box of its own."""
-    with _extra("mcp", "starlette", "uvicorn"):
+    with _extra("mcp"):
         from limpet.cli.mcp import Options, mcp
 
     options = Options(
@@ -199,15 +199,17 @@ def mcp_command(
 
 
 @contextmanager
-def _extra(name: str, *packages: str) -> Iterator[None]:
-    """ConfigInvalid that says what to install, where one of the packages of this extra is missing."""
+def _extra(name: str) -> Iterator[None]:
+    """ConfigInvalid that says what to install, where a package of this extra is missing or too old to be used."""
     try:
         yield
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in (name, *packages):
+    except ImportError as missing:
+        if (missing.name or "limpet").partition(".")[0] == "limpet":
             raise
         raise ConfigInvalid(
-            f"limpet {name}", "install", f"a part of it is missing; install limpet[{name}]."
+            f"limpet {name}",
+            "install",
+            f'it needs {missing.name}, which is not installed or too old: pip install "limpet[{name}]".',
         ) from missing
 
 

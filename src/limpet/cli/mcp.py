@@ -32,6 +32,11 @@ from limpet.workspace.names import refuse_unusable
 
 TOKEN = "LIMPET_MCP_TOKEN"
 WHERE = "limpet mcp"
+# For a person who starts it by hand: it would say nothing, and take what is typed for messages.
+WAITING = (
+    "limpet mcp waits for an MCP client on standard input. Clients start it themselves: put the command into the settings of yours "
+    "(docs/mcp.md), or serve HTTP with --http 127.0.0.1:8421. Ctrl-C ends it."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +79,10 @@ def mcp(options: Options) -> None:
 
 async def _over_stdio(options: Options, rules: ShellConfig) -> None:
     async with wiring.load_runtime(options.runtime, where=WHERE, key="--runtime") as runtime:
-        await stdio.serve(_offering(options, rules, runtime))
+        offering = _offering(options, rules, runtime)
+        if sys.stdin.isatty():
+            print(WAITING, file=sys.stderr, flush=True)
+        await stdio.serve(offering)
 
 
 async def _over_http(options: Options, rules: ShellConfig, host: str, port: int) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 import anyio
 import httpcore2
 
-from limpet.core.errors import FetchFailed, FetchRefused
+from limpet.core.errors import FetchError, FetchFailed, FetchRefused
 from limpet.egress.addresses import Network
 from limpet.egress.dialer import PublicOnly, Resolve, system_resolve
 
@@ -89,12 +89,18 @@ class Fetcher:
     async def _follow(
         self, pool: httpcore2.AsyncConnectionPool, url: str, deadline: float
     ) -> tuple[httpcore2.Response, str]:
-        for _ in range(self._settings.redirects + 1):
-            checked = check_url(url, ports=self._settings.ports)
-            response = await self._ask(pool, checked.geturl(), deadline)
-            target = _header(response, b"location")
-            if response.status not in _REDIRECTS or target is None:
-                return await self._succeeded(response, checked), checked.geturl()
+        first = url
+        for hop in range(self._settings.redirects + 1):
+            try:
+                checked = check_url(url, ports=self._settings.ports)
+                response = await self._ask(pool, checked.geturl(), deadline)
+                target = _header(response, b"location")
+                if response.status not in _REDIRECTS or target is None:
+                    return await self._succeeded(response, checked), checked.geturl()
+            except FetchError as error:
+                if hop == 0:
+                    raise
+                raise _hidden_redirect(error, first) from error
             await response.aclose()
             url = urljoin(checked.geturl(), target)
         raise FetchFailed(f"{_shown(url)}: more than {self._settings.redirects} redirects.")
@@ -148,6 +154,15 @@ class Fetcher:
 
     def _too_slow(self, what: str) -> FetchFailed:
         return FetchFailed(f"{_shown(what)} was not there within {self._settings.seconds:g} seconds.")
+
+
+def _hidden_redirect(error: FetchError, first: str) -> FetchError:
+    """The same error of an address that a redirect led to, which it does not name: whoever asked may not know it."""
+    if isinstance(error, FetchRefused):
+        return FetchRefused(
+            f"{_shown(first)} redirects to where nothing may be fetched.", "Give the file's own address."
+        )
+    return FetchFailed(f"{_shown(first)}: what it redirects to could not be fetched.")
 
 
 def check_url(url: str, *, ports: frozenset[int] = frozenset({443})) -> SplitResult:
