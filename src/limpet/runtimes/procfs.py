@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 # address range, permissions, offset, device, inode, path (proc_pid_maps(5))
 _MAPPING = re.compile(
-    rb"[0-9a-f]+-[0-9a-f]+ [-rwxsp]{4} [0-9a-f]+ ([0-9a-f]+):([0-9a-f]+) [0-9]+ .* \(deleted\)", re.DOTALL
+    rb"([0-9a-f]+-[0-9a-f]+) [-rwxsp]{4} [0-9a-f]+ ([0-9a-f]+):([0-9a-f]+) [0-9]+ .* \(deleted\)", re.DOTALL
 )
 _NUMBER = re.compile(rb"[0-9]{1,20}")
 
@@ -85,10 +85,20 @@ def values(path: str) -> dict[bytes, int]:
     return found
 
 
-def mapped_without_a_name(pid: int) -> list[int]:
-    """The device of each mapping of a file that has lost its name. A file whose own name ends like that counts too."""
+def mapped_without_a_name(pid: int) -> list[tuple[int, str]]:
+    """Of each mapping of a file that has lost its name: its device, and a path that leads root to the file (proc_pid_map_files(5)). A
+    file whose own name ends like that counts too."""
     text = read(f"/proc/{pid}/maps")
     if b" (deleted)" not in text:
         return []
     matches = (_MAPPING.fullmatch(line) for line in text.split(b"\n"))
-    return [os.makedev(int(found[1], 16), int(found[2], 16)) for found in matches if found]
+    return [
+        (os.makedev(int(found[2], 16), int(found[3], 16)), f"/proc/{pid}/map_files/{_unpadded(found[1])}")
+        for found in matches
+        if found
+    ]
+
+
+def _unpadded(addresses: bytes) -> str:
+    """As map_files names them; maps shows low ones with leading zeros."""
+    return "-".join(f"{int(address, 16):x}" for address in addresses.split(b"-"))

@@ -2,10 +2,13 @@
 
 import mmap
 import os
+import shutil
 import socket
 from pathlib import Path
 
-from limpet.runtimes.bubblewrap.disk import used_by
+import pytest
+
+from limpet.runtimes.bubblewrap.disk import counting, used_by
 
 _MIB = 1 << 20
 
@@ -57,16 +60,25 @@ def test_descriptors_that_are_under_way_through_a_socket_are_noticed(tmp_path: P
 
 
 def test_what_is_mapped_without_a_name_is_noticed(tmp_path: Path) -> None:
-    before = used_by([tmp_path], [os.getpid()]).hidden
+    """Root can look through the mapping; others only see that there is one."""
+
+    def found() -> tuple[int, int]:
+        usage = used_by([tmp_path], [os.getpid()])
+        return usage.hidden, round(usage.bytes / _MIB)
+
+    before = found()
     with (tmp_path / "gone").open("wb+") as file:
-        file.truncate(_MIB)
+        file.write(bytes(_MIB))
+        file.flush()
         mapped = mmap.mmap(file.fileno(), _MIB)
-    named = used_by([tmp_path], [os.getpid()]).hidden
-    os.unlink(tmp_path / "gone")
-    held = used_by([tmp_path], [os.getpid()]).hidden
+        named = found()
+        os.unlink(tmp_path / "gone")
+        opened = found()
+    held = found()
     mapped.close()
 
-    assert (before, named, held, used_by([tmp_path], [os.getpid()]).hidden) == (0, 0, 1, 0)
+    hidden, seen = (0, 1) if os.access("/proc/self/map_files", os.X_OK) and os.geteuid() == 0 else (1, 0)
+    assert (before, named, opened, held, found()) == ((0, 0), (0, 1), (hidden, 1), (hidden, seen), (0, 0))
 
 
 def test_no_depth_hides_anything(tmp_path: Path) -> None:
@@ -88,3 +100,45 @@ def test_no_depth_hides_anything(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_not_there_counts_nothing(tmp_path: Path) -> None:
     assert _use(tmp_path / "none") == 0
+
+
+def test_what_is_empty_counts_all_the_same(tmp_path: Path) -> None:
+    empty = _use(tmp_path)
+    for number in range(200):
+        (tmp_path / f"file-{number}").touch()
+        (tmp_path / f"link-{number}").symlink_to("x")
+        (tmp_path / f"directory-{number}").mkdir()
+
+    assert _use(tmp_path) - empty >= 600 * 4096
+
+
+def test_a_directory_that_goes_while_it_is_looked_at_takes_nothing_beside_it_along(tmp_path: Path) -> None:
+    """Wherever the look is by then, what lies beside is found."""
+    for removed_at in range(8):
+        top = tmp_path / str(removed_at)
+        for name in "abcdef":
+            (top / name / "deep/er").mkdir(parents=True)
+            (top / name / "file").write_bytes(bytes(_MIB))
+        count = counting([top])
+        for _ in range(removed_at):
+            next(count)
+        shutil.rmtree(top / "c/deep")
+        shutil.rmtree(top / "f/deep")
+        shutil.rmtree(top / "a")
+        with pytest.raises(StopIteration) as done:
+            while True:
+                next(count)
+
+        assert done.value.value.bytes >= 5 * _MIB
+
+
+def test_a_look_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    before = os.listdir("/proc/self/fd")
+    for steps in range(4):
+        count = counting([tmp_path])
+        for _ in range(steps):
+            next(count)
+        count.close()
+
+    assert os.listdir("/proc/self/fd") == before

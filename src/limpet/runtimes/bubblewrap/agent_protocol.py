@@ -338,8 +338,8 @@ class AgentProtocol:
 
 
 _Maker = Callable[[AgentProtocol, int, _Request, bytes], Answer]
-_NO_MORE = (wire.WRITE, wire.CLOSE_STDIN, wire.RESIZE, wire.SIGNAL, wire.ABORT, wire.TOUCH)
-_REFUSABLE = (wire.HELLO, wire.START, wire.FIND, wire.READ, wire.STOP_WRITERS, *_NO_MORE)
+_NO_MORE = (wire.WRITE, wire.CLOSE_STDIN, wire.RESIZE, wire.SIGNAL, wire.ABORT, wire.TOUCH, wire.HALT, wire.RESUME)
+_REFUSABLE = (wire.HELLO, wire.START, wire.FIND, wire.READ, wire.STOP_WRITERS, wire.END_COMMANDS, *_NO_MORE)
 
 # Which answers a request may get, by its kind and theirs, and what they become.
 _ANSWERS: Mapping[tuple[int, int], _Maker] = {
@@ -349,6 +349,7 @@ _ANSWERS: Mapping[tuple[int, int], _Maker] = {
     (wire.FIND, wire.REPLY): AgentProtocol._described,
     (wire.READ, wire.REPLY): AgentProtocol._reading,
     (wire.STOP_WRITERS, wire.REPLY): AgentProtocol._stopped,
+    (wire.END_COMMANDS, wire.REPLY): AgentProtocol._stopped,
     **{(kind, wire.REPLY): AgentProtocol._acknowledged for kind in _NO_MORE},
     **{(kind, wire.REFUSED): AgentProtocol._refused for kind in _REFUSABLE},
 }

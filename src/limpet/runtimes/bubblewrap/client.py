@@ -27,7 +27,6 @@ from limpet.runtimes.bubblewrap.agent_events import (
     OutputEnded,
     Refused,
     Started,
-    WritersStopped,
 )
 from limpet.runtimes.bubblewrap.agent_protocol import RECEIVE, AgentProtocol
 from limpet.runtimes.bubblewrap.agent_values import LARGEST
@@ -184,12 +183,6 @@ class Client:
         if not isinstance(answer, Greeted):
             raise SandboxGone("Its agent does not greet.")
         return answer
-
-    async def stop_writers(self, reason: str, *, every: bool) -> int | None:
-        """Have the newest process that writes killed, or every one: how many were. None if it should be asked again a tenth of a second
-        later. Raises SandboxGone."""
-        answer = await self.ask(wire.STOP_WRITERS, {"reason": reason, "every": every})
-        return answer.killed if isinstance(answer, WritersStopped) else 0
 
     async def ask(
         self, kind: int, values: Mapping[str, object], *, heard: Callable[[Answer], None] | None = None

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from limpet.runtimes import procfs
 from limpet.runtimes.bubblewrap.ending import lives
+from limpet.runtimes.bubblewrap.looks import children_of
 from limpet.runtimes.bubblewrap.settings import Agent
-from limpet.runtimes.bubblewrap.watch import children_of
 
 _ROUNDS = 200
 _DEEPEST = 4096  # generations

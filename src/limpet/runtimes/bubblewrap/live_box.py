@@ -16,15 +16,15 @@ from limpet.runtimes.bubblewrap import bounding, box, ending
 from limpet.runtimes.bubblewrap.client import connect
 from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.limits import Groups
+from limpet.runtimes.bubblewrap.looks import Watched, children_of
 from limpet.runtimes.bubblewrap.settings import Agent, BubblewrapSettings, Place
 from limpet.runtimes.bubblewrap.time_limits import TimeLimits
 from limpet.runtimes.bubblewrap.unseen import Ledger
-from limpet.runtimes.bubblewrap.watch import Watched, children_of, watch
+from limpet.runtimes.bubblewrap.watch import Lanes, watch
 from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 
 _ANSWERS_WITHIN = 10.0
 _DYING = 5.0
-_LOOKS_AT_ONCE = 2  # at boxes' disks: threads that must not be missing elsewhere
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Shared:
     tasks: TaskGroup | None = None
     unbounded: tuple[str, ...] = ()
     bounded: anyio.Event = field(default_factory=anyio.Event)  # some box, or has tried to
-    looking: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_LOOKS_AT_ONCE))
+    lanes: Lanes = field(default_factory=Lanes)
     ledger: Ledger = field(default_factory=Ledger)
     locks: dict[str, anyio.Lock] = field(default_factory=dict)
 
@@ -132,12 +132,11 @@ class LiveBox:
             limit=ref.facts.get("disk") or settings.disk_mb << 20,
             floor=settings.disk_floor_mb << 20,
             every=settings.disk_every,
-            limiter=self._shared.looking,
             ledger=self._shared.ledger,
             members=lambda: children_of(self._agent.pid) if groups is None else groups.members(self._place.group),
         )
         with self._watching:
-            await watch(watched, self.client)
+            await watch(watched, self.client, self._shared.lanes)
 
     async def leave(self) -> None:
         """Let go of it. It runs on, unless it ends with its creator and that is this process."""

@@ -85,6 +85,8 @@ class Agent:
         times = [at for process in self._requests.running() if (at := process.next_time()) is not None]
         if (end := self._end_of_life()) is not None:
             times.append(end)
+        if self._requests.halted_until is not None:
+            times.append(self._requests.halted_until)
         times += [connection.holds_until for connection in self._connections.values() if connection.holds]
         return max(0.0, min(times) - time.monotonic()) if times else None
 
@@ -202,6 +204,8 @@ class Agent:
                 self._spoken = time.monotonic()
         for process in self._requests.active():
             self._watch_process(process)
+        if self._requests.halted_until is not None and time.monotonic() >= self._requests.halted_until:
+            self._requests.resume()
         end = self._end_of_life()
         if end is not None and time.monotonic() >= end:
             self._requests.end()

@@ -10,8 +10,10 @@ import time
 
 from limpet.runtimes.bubblewrap.inside import kept, launch, tree
 from limpet.runtimes.bubblewrap.inside.process import EXITED, Process
+from limpet.runtimes.bubblewrap.inside.wire import HALTED_AT_MOST
 
 KILLED_BY = 9
+_SIGCONT = 18
 _TOO_LARGE = 25  # SIGXFSZ
 _LEFT_EARLIER, _LEFT_LAST = 700, 900  # commands have 500
 _WRITES = 1 << 16  # bytes between two looks from which on something counts as writing
@@ -36,6 +38,8 @@ class Bounds:
         self._looked: float | None = None
         self._begun: list[int] = []  # when commands began, the newest last
         self._left: set[int] = set()  # what was left running, at the last look
+        self._halted: dict[int, str] = {}  # what `halt` has stopped, with its start times
+        self.halted_until: float | None = None
 
     def tell(self, sentence: str, running: list[Process]) -> None:
         """To every command that runs, or else to the next one."""
@@ -159,16 +163,19 @@ class Bounds:
 
     def stop_writers(self, reason: str, running: list[Process], spared: set[int], *, every: bool) -> int | None:
         """Kill the newest writer (or every one): a command with all below it, or a process that one left running. None where it
-        is too early to say who writes: then the host asks again, a tenth of a second later."""
+        is too early to say who writes: then the host asks again, a tenth of a second later. Without a reason nothing is killed, and
+        only noted what was written until now."""
+        running, dying = _apart(running)
         commands = {process.number: process for process in running}
-        survivors = tree.left_behind(spared)
+        survivors = {pid: at for pid, at in tree.left_behind(spared).items() if dying.get(pid) != at}
         before, looked, now = self._written, self._looked, time.monotonic()
-        self._written = {("survivor", pid): tree.written(pid) for pid in survivors}
+        written = tree.written({*survivors, *(process.pid for process in running)})
+        self._written = {("survivor", pid): written[pid] for pid in survivors}
         for number, process in commands.items():
-            disk, anything, hidden = tree.written(process.pid)
+            disk, anything, hidden = written[process.pid]
             self._written["command", number] = (disk + process.kept, anything, hidden)
         self._looked = now
-        if looked is None or now - looked > _FRESH:
+        if looked is None or now - looked > _FRESH or not reason:
             return None
         killed = 0
         for kind, key in self._newest_first(self._grown(before), commands, survivors):
@@ -182,6 +189,31 @@ class Bounds:
             if not every:
                 break
         return killed
+
+    def end_commands(self, reason: str, running: list[Process], spared: set[int]) -> int:
+        """Kill all commands and all that earlier ones left running, where nobody can say who of them writes. Returns how many."""
+        running, dying = _apart(running)
+        left = [pid for pid, at in tree.left_behind(spared).items() if dying.get(pid) != at]
+        for process in running:
+            self.tell(f"killed: {reason}.", [process])
+            process.kill(EXITED)
+        doomed = tree.kill_all(lambda: tree.survivors(spared))
+        if left:
+            self.tell(f"{reason}: what earlier commands had left running was killed.", running)
+        return len(running) + len(doomed)
+
+    def halt(self) -> None:
+        """Stop whatever runs, so that nothing of the box changes; what a command itself had stopped stays so afterwards."""
+        stopped_before = {pid for pid in tree.survivors(set()) if tree.is_stopped(pid)}
+        stopped = tree.stop_all(lambda: tree.survivors(set()))
+        self._halted |= {pid: at for pid, at in stopped.items() if pid not in stopped_before}
+        self.halted_until = time.monotonic() + HALTED_AT_MOST
+
+    def resume(self) -> None:
+        for pid in tree.still_there(self._halted):
+            tree.send(pid, _SIGCONT)
+        self._halted = {}
+        self.halted_until = None
 
     def _grown(self, before: dict[tuple[str, int], tuple[int, int, int]]) -> list[tuple[str, int]]:
         """Who wrote since the look before: to the disk; where nobody did, to anything (what goes to a file system in memory is not
@@ -204,6 +236,12 @@ class Bounds:
             return commands[key[1]].began if key[0] == "command" else int(survivors[key[1]]), key[1]
 
         return sorted(grown, key=began, reverse=True)
+
+
+def _apart(running: list[Process]) -> tuple[list[Process], dict[int, str]]:
+    """Those that nobody has killed yet; and what is dying of the others, which looks as if it had been left running."""
+    dying = {pid: at for process in running for pid, at in process.doomed.items()}
+    return [process for process in running if not process.is_doomed], dying
 
 
 def _megabytes(size: int) -> str:

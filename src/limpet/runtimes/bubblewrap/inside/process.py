@@ -211,6 +211,11 @@ class Process:
         """Whether it was killed from here."""
         return bool(self._doomed)
 
+    @property
+    def doomed(self) -> dict[int, str]:
+        """What of it was killed and may still be dying, with its start times."""
+        return self._doomed
+
     def shell_ended(self, status: int) -> None:
         self._status = status
         self.deadline = self.quiet_until = None

@@ -38,6 +38,14 @@ class Requests:
     def end(self) -> None:
         self.ended = True
 
+    @property
+    def halted_until(self) -> float | None:
+        """When what the host has halted goes on by itself; None where nothing is."""
+        return self._bounds.halted_until
+
+    def resume(self) -> None:
+        self._bounds.resume()
+
     def active(self) -> list[Process]:
         """Those that run, and those whose pipes something still holds."""
         return [process for process in self._processes.values() if process.runs or process.outputs]
@@ -86,6 +94,12 @@ class Requests:
             killed = self._bounds.stop_writers(
                 str(asked["reason"]), self.running(), self._shells(), every=bool(asked["every"])
             )
+            connection.send(wire.REPLY, number, wire.encode({"killed": killed}))
+        elif kind in (wire.HALT, wire.RESUME):
+            (self._bounds.halt if kind == wire.HALT else self._bounds.resume)()
+            connection.send(wire.REPLY, number, wire.encode({}))
+        elif kind == wire.END_COMMANDS:
+            killed = self._bounds.end_commands(str(asked["reason"]), self.running(), self._shells())
             connection.send(wire.REPLY, number, wire.encode({"killed": killed}))
         elif kind == wire.END:
             self.end()
@@ -191,7 +205,7 @@ class Requests:
 
     def was_stopped(self, pid: int) -> None:
         """A child has been stopped, perhaps by what a command left running: then that ends, and the child goes on."""
-        if pid not in self._shells():
+        if pid not in self._shells() or self.halted_until is not None:
             return
         self._siege.strike()
         if self._lift_siege():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from _collections_abc import Callable  # what collections.abc gives, without loading collections
+from _collections_abc import Callable, Iterable  # what collections.abc gives, without loading collections
 
 from limpet.runtimes.bubblewrap.inside.library import prctl
 
@@ -79,30 +79,42 @@ def survivors(spared: set[int]) -> dict[int, str]:
     return below(*left_behind(spared))
 
 
+def is_stopped(pid: int) -> bool:
+    found = _status(pid)
+    return found is not None and found[1] in "Tt"
+
+
 def left_behind(spared: set[int]) -> dict[int, str]:
     """The children of this process beside `spared`, with their start times: the tops of what commands left running."""
     children, started = _living()
     return {pid: started[pid] for pid in children.get(os.getpid(), ()) if pid in started and pid not in spared}
 
 
-def written(root: int) -> tuple[int, int, int]:
-    """Bytes that it and all below it wrote so far, children that have ended included: to disks, less what was taken back; and to
-    anything at all. Last, how many of them do not let themselves be looked at."""
-    disk = anything = hidden = 0
-    for pid in below(root):
-        found: dict[bytes, int] = {}
-        try:
-            with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
-                for line in file.read(4096).splitlines():
-                    name, _, amount = line.partition(b": ")
-                    found[name] = int(amount)
-        except PermissionError:
-            hidden += 1
-        except OSError:
-            continue
-        disk += found.get(b"write_bytes", 0) - found.get(b"cancelled_write_bytes", 0)
-        anything += found.get(b"wchar", 0)
-    return disk, anything, hidden
+def written(roots: Iterable[int]) -> dict[int, tuple[int, int, int]]:
+    """For each of these, bytes that it and all below it wrote so far, children that have ended included: to disks, less what was taken
+    back; and to anything at all. Last, how many of them do not let themselves be looked at."""
+    children, started = _living()
+    found = {}
+    for root in roots:
+        below = [root]
+        for pid in below:
+            below.extend(children.get(pid, ()))
+        amounts = [_written_by(pid) for pid in below if pid in started]
+        found[root] = (sum(one[0] for one in amounts), sum(one[1] for one in amounts), sum(one[2] for one in amounts))
+    return found
+
+
+def _written_by(pid: int) -> tuple[int, int, int]:
+    found: dict[bytes, int] = {}
+    try:
+        for line in read(f"/proc/{pid}/io").splitlines():
+            name, _, amount = line.partition(b": ")
+            found[name] = int(amount)
+    except PermissionError:
+        return 0, 0, 1
+    except OSError:
+        return 0, 0, 0
+    return found.get(b"write_bytes", 0) - found.get(b"cancelled_write_bytes", 0), found.get(b"wchar", 0), 0
 
 
 def kill_tree(root: int) -> dict[int, str]:
@@ -112,22 +124,28 @@ def kill_tree(root: int) -> dict[int, str]:
 
 def kill_all(find: Callable[[], dict[int, str]]) -> dict[int, str]:
     """Kill what `find` finds (pids and start times), asked again until it finds nothing new. Returns all that is dying."""
-    doomed: dict[int, str] = {}
+    doomed = stop_all(find)
+    for pid in doomed:
+        send(pid, SIGKILL)
+    return doomed
+
+
+def stop_all(find: Callable[[], dict[int, str]]) -> dict[int, str]:
+    """Stop what `find` finds, asked again until it finds nothing new. Returns all that is stopped."""
+    stopped: dict[int, str] = {}
     quiet = 0
     for _ in range(_ROUNDS):
         found = find()
-        new = [pid for pid in found if doomed.get(pid) != found[pid]]
+        new = [pid for pid in found if stopped.get(pid) != found[pid]]
         for pid in new:
             send(pid, SIGSTOP)
-        doomed.update(found)
+        stopped.update(found)
         # A stopped process cannot fork; two looks without a new one mean that all are stopped.
         quiet = 0 if new else quiet + 1
         if quiet == 2:
             break
         time.sleep(0.0005)
-    for pid in doomed:
-        send(pid, SIGKILL)
-    return doomed
+    return stopped
 
 
 def still_there(doomed: dict[int, str]) -> dict[int, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import marshal
 import struct
 
-VERSION = 4
+VERSION = 5
 
 # From the host. All but GRANT and UNREAD are answered by a REPLY or a REFUSED of the same id.
 HELLO = 1  # {version}
@@ -27,6 +27,9 @@ FORGET = 12  # id: process; not answered
 TOUCH = 13  # {}
 END = 14  # {}; the box ends, nothing answers
 STOP_WRITERS = 15  # {reason, every}; answered with {killed}, None where it should be asked again in a tenth of a second
+HALT = 16  # {}; whatever commands run stops, until RESUME or for HALTED_AT_MOST seconds
+RESUME = 17  # {}
+END_COMMANDS = 18  # {reason}; all of them, and what they left running; answered with {killed}
 
 # From the agent.
 REPLY = 32
@@ -47,6 +50,8 @@ AHEAD = 1 << 16  # what comes of a command's output with its start, before anybo
 STDIN_LIMIT = 64 << 20
 TO_AGENT_LIMIT = STDIN_LIMIT + (16 << 20)
 TO_HOST_LIMIT = 1 << 20
+
+HALTED_AT_MOST = 30.0
 
 _LONG = struct.Struct("!q")
 _DOUBLE = struct.Struct("!d")

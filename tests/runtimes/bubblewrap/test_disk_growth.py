@@ -1,0 +1,232 @@
+"""Whatever way a box takes to grow past its disk limit, also one in which no process is seen to write: its commands end, and it has
+not gone far.
+
+Writers here take up to 32 MB a second, for which docs/threat-model.md promises at most 64 MiB beyond the limit.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from limpet.core.command import Exited
+from limpet.core.ports import Sandbox
+from limpet.runtimes.bubblewrap import BubblewrapRuntime, BubblewrapSettings
+from limpet.runtimes.bubblewrap.disk import used_by
+from tests.runtimes.bubblewrap.boxes import begin, box_of, run
+from tests.support.runtimes import opened
+from tests.support.users import again_as_an_ordinary_user
+
+pytestmark = pytest.mark.anyio
+
+_LIMIT = 50 << 20
+_BEYOND = 64 << 20
+
+# `pace(amount)` sleeps so that all that was written so far comes to 30 MB a second; `child(work)` runs it in a process that nobody waits
+# for, so that what it wrote is counted nowhere.
+_COMMON = """
+import ctypes, mmap, os, signal, socket, sys, threading, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+begun, so_far, number = time.monotonic(), 0, 0
+def pace(amount):
+    global so_far
+    so_far += amount
+    time.sleep(max(0, begun + so_far / 30e6 - time.monotonic()))
+def child(work, *arguments):
+    while True:
+        try:
+            pid = os.fork()
+            break
+        except OSError:
+            time.sleep(0.001)
+    if pid == 0:
+        try:
+            work(*arguments)
+        finally:
+            os._exit(0)
+def append(name, size=60000):
+    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(file, bytes(size))
+def loop(work, size=60000):
+    while True:
+        child(work)
+        pace(size)
+"""
+WAYS = {
+    "children that nobody waits for": "loop(lambda: append('f'))",
+    "children with a file each": """
+def work(): append(f"f{os.getpid()}-{time.monotonic_ns()}")
+loop(work)
+""",
+    "children that write into a file without a name": """
+file = os.open(".", os.O_RDWR | os.O_TMPFILE)
+loop(lambda: os.write(file, bytes(60000)))
+""",
+    "children that fill what was sparse": """
+file = os.open("sparse", os.O_RDWR | os.O_CREAT)
+os.truncate(file, 4 << 30)
+def work(): os.pwrite(file, bytes(60000), number * 65536)
+while True:
+    number += 1
+    child(work)
+    pace(60000)
+""",
+    "children that map": """
+file = os.open("mapped", os.O_RDWR | os.O_CREAT)
+def work():
+    os.truncate(file, (number + 1) * 65536)
+    mmap.mmap(file, 65536, offset=number * 65536)[:] = bytes([1]) * 65536
+while True:
+    child(work)
+    pace(65536)
+    time.sleep(0.002)
+    number += 1
+""",
+    "children that copy": """
+append("from", 60000)
+def work():
+    source = os.open("from", os.O_RDONLY)
+    os.copy_file_range(source, os.open(f"to-{time.monotonic_ns()}", os.O_WRONLY | os.O_CREAT), 60000)
+loop(work)
+""",
+    "children that splice": """
+def work():
+    read, write = os.pipe()
+    os.write(write, bytes(60000))
+    os.splice(read, os.open(f"to-{time.monotonic_ns()}", os.O_WRONLY | os.O_CREAT), 60000)
+loop(work)
+""",
+    "children that make names": """
+def work():
+    base = f"d{time.monotonic_ns()}"
+    os.mkdir(base)
+    for at in range(100):
+        os.close(os.open(f"{base}/{at}", os.O_CREAT))
+loop(work, 101 * 4096)
+""",
+    "children that write now and then": """
+while True:
+    for _ in range(160):
+        child(append, "f")
+    time.sleep(0.4)
+    pace(160 * 60000)
+""",
+    "children that move": """
+os.makedirs("a/x"); os.makedirs("b")
+def work():
+    append(f"a/x/{time.monotonic_ns()}") if os.path.exists("a/x") else append(f"b/x/{time.monotonic_ns()}")
+while True:
+    child(work)
+    pace(60000)
+    os.rename("a/x", "b/x") if os.path.exists("a/x") else os.rename("b/x", "a/x")
+""",
+    "children behind children": """
+def work():
+    os.setsid()
+    if os.fork() == 0:
+        append("f")
+loop(work)
+""",
+    "many threads": """
+def write(name):
+    file = os.open(name, os.O_WRONLY | os.O_CREAT)
+    while True:
+        os.write(file, bytes(60000))
+        time.sleep(60000 * 16 / 30e6)
+for at in range(16):
+    threading.Thread(target=write, args=(f"f{at}",)).start()
+""",
+    "many processes": """
+def work():
+    file = os.open(f"f{os.getpid()}", os.O_WRONLY | os.O_CREAT)
+    while True:
+        os.write(file, bytes(60000))
+        time.sleep(60000 * 40 / 30e6)
+for _ in range(40):
+    child(work)
+time.sleep(60)
+""",
+    "mapping": """
+file = os.open("mapped", os.O_RDWR | os.O_CREAT)
+while True:
+    os.truncate(file, (number + 1) << 20)
+    mmap.mmap(file, 1 << 20, offset=number << 20)[:] = bytes([1]) * (1 << 20)
+    number += 1
+    pace(1 << 20)
+""",
+}
+
+
+@pytest.fixture
+async def runtime(home: Path) -> AsyncIterator[BubblewrapRuntime]:
+    """Boxes of 50 MiB, looked at as often as by default."""
+    async with opened("bubblewrap", home):
+        pass  # skips where there are no boxes
+    async with BubblewrapRuntime(BubblewrapSettings(home=home, disk_mb=_LIMIT >> 20)) as runtime:
+        yield runtime
+
+
+def _used(home: Path) -> int:
+    """As far as names lead."""
+    return used_by([home / "boxes"]).bytes
+
+
+async def _ends(box: Sandbox, home: Path, program: str, place: str) -> tuple[object, tuple[str, ...], int]:
+    """How the command ended, what its result says, and how much there then was."""
+    await box.files.write("way.py", (_COMMON + program).encode())
+    process = await begin(box, f"cd {place} && exec python3 /mnt/data/way.py", timeout=30)
+    with anyio.fail_after(60):
+        outcome = await process.wait()
+    return outcome, tuple(process.notes()), _used(home)
+
+
+@pytest.mark.parametrize("program", WAYS.values(), ids=WAYS)
+async def test_whoever_grows_past_the_limit_ends_before_long(
+    runtime: BubblewrapRuntime, home: Path, program: str
+) -> None:
+    async with box_of(runtime) as box:
+        outcome, notes, used = await _ends(box, home, program, "/mnt/data")
+
+        assert (outcome, notes) == (Exited(137), ("killed: the disk limit of 50 MiB was reached.",))
+        assert used <= _LIMIT + _BEYOND
+        assert await run(box, "rm -rf /mnt/data/*; echo room") == (Exited(0), "room\n", "")
+
+
+@pytest.mark.parametrize("place", ["/home/agent", "/tmp", "/dev/shm"])
+async def test_wherever_it_grows(runtime: BubblewrapRuntime, home: Path, place: str) -> None:
+    async with box_of(runtime) as box:
+        outcome, notes, used = await _ends(box, home, WAYS["children that nobody waits for"], place)
+
+        assert (outcome, notes) == (Exited(137), ("killed: the disk limit of 50 MiB was reached.",))
+        assert used <= _LIMIT + _BEYOND
+
+
+async def test_what_a_command_left_running_ends_too(runtime: BubblewrapRuntime, home: Path) -> None:
+    async with box_of(runtime) as box:
+        await box.files.write("way.py", (_COMMON + WAYS["children that nobody waits for"]).encode())
+        await run(box, "setsid -f python3 way.py > /dev/null 2>&1")
+        with anyio.fail_after(30):
+            while (await run(box, "pgrep -fc '[w]ay.py'"))[1] != "0\n":
+                await anyio.sleep(0.2)
+
+        assert _used(home) <= _LIMIT + _BEYOND
+
+
+async def test_a_box_that_is_past_its_limit_and_does_not_grow_goes_on(runtime: BubblewrapRuntime, home: Path) -> None:
+    """Nothing is halted or ended for what lies there already."""
+    async with box_of(runtime) as box:
+        await run(box, "head -c 70000000 /dev/zero > full; sleep 3")
+        idle = await begin(box, "sleep 9874")
+        assert await run(box, "for i in $(seq 30); do ls > /dev/null; sleep 0.05; done; echo on") == (
+            Exited(0),
+            "on\n",
+            "",
+        )
+        await idle.abort()
+        assert idle.notes() == ()
+
+
+@pytest.mark.xdist_group("ordinary user")
+def test_the_same_holds_for_an_ordinary_users_boxes() -> None:
+    again_as_an_ordinary_user(__file__, "-k", "waits or names or map or copy or threads or now or left or on")
