@@ -17,7 +17,7 @@ from limpet.core.errors import BadCommand, BootFailed, OfferMissing, SandboxGone
 from limpet.core.ports import Limits, Offer, Process, Sandbox, SandboxSpec, TimeToLive
 from limpet.runtimes.local.keeper import descendants, state
 from limpet.runtimes.local.runtime import LocalRuntime
-from limpet.runtimes.refusals import LONGEST_ARGUMENT
+from limpet.runtimes.refusals import LONGEST_ARGUMENT, LONGEST_SCRIPT
 
 pytestmark = pytest.mark.anyio
 
@@ -197,11 +197,10 @@ async def test_a_cancelled_creation_leaves_nothing(runtime: LocalRuntime) -> Non
 
 async def test_a_command_that_is_too_long_for_the_system_is_refused(runtime: LocalRuntime) -> None:
     box = await runtime.create(SandboxSpec(name="one"))
-    longest = "#" * LONGEST_ARGUMENT
-
-    assert await run(box, longest) == b""
+    for size in (LONGEST_ARGUMENT, LONGEST_ARGUMENT + 1, LONGEST_SCRIPT - 16):
+        assert await run(box, "#" * size, str(size)) == b""
     with pytest.raises(BadCommand, match="too long"):
-        await run(box, longest + "#", "2")
+        await run(box, "#" * (LONGEST_SCRIPT + 1), "2")
 
 
 async def test_a_fork_bomb_is_ended_by_an_abort(runtime: LocalRuntime) -> None:

@@ -19,7 +19,7 @@ import msgspec
 
 from limpet.guard.tree import File, decode
 
-LONGEST_SCRIPT = 1024 * 1024
+LONGEST_SCRIPT = 2 * 1024 * 1024
 LARGEST_TREE = 16 * 1024 * 1024  # of shfmt's JSON: about 10,000 commands, or one of any length
 DEADLINE = 5.0
 AT_ONCE = 4
@@ -52,7 +52,7 @@ _SLOW = Unreadable(reason=f"took longer than {DEADLINE:g} s to read")
 class Parser:
     """Reads scripts while it is open: `async with Parser() as parser`. One serves any number of judges and callers at once.
 
-    A script is at most 1 MiB, its tree 16 MiB, its reading 5 s; what is beyond, or not UTF-8, or not bash, is Unreadable, and so
+    A script is at most 2 MiB, its tree 16 MiB, its reading 5 s; what is beyond, or not UTF-8, or not bash, is Unreadable, and so
     is everything where the package shfmt-py is missing. The newest 512 short scripts are remembered.
     """
 

@@ -10,8 +10,10 @@ from limpet.core.ports import Offer, SandboxSpec, TimeToLive
 # Linux refuses one argument, and one variable, longer than this (MAX_ARG_STRLEN, execve(2)).
 LONGEST_ARGUMENT = 128 * 1024 - 1
 # All arguments and variables together, each with its NUL and the pointer to it. The kernel takes a quarter of the stack limit, as a
-# rule 2 MiB (execve(2)); the rest is for the sandbox's own variables. Where it takes less the command ends with 126.
+# rule 2 MiB (execve(2)); the rest is for the sandbox's own variables. Where it takes less the command ends with 126. A script that
+# is longer than one argument needs some room for its pieces.
 LONGEST_COMMAND = (2 << 20) - (64 << 10)
+LONGEST_SCRIPT = LONGEST_COMMAND - (192 << 10)
 _BESIDE = 1 + 8
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -30,10 +32,13 @@ def refuse_impossible(command: Command, offers: frozenset[Offer], runtime: str) 
     sizes = [_size(word) for word in words]
     sizes += [len(name) + 1 + _size(value) for name, value in command.env.items()]
     _size(command.cwd or "")
-    if max(sizes, default=0) > LONGEST_ARGUMENT or sum(sizes) + _BESIDE * len(sizes) > LONGEST_COMMAND:
+    # Longer than one argument, a script is given to the shell piece by piece; with a terminal it is one argument.
+    is_script = isinstance(command.what, Script) and command.terminal is None
+    most = LONGEST_SCRIPT if is_script and sizes[0] > LONGEST_ARGUMENT else LONGEST_COMMAND
+    if max(sizes[is_script:], default=0) > LONGEST_ARGUMENT or sum(sizes) + _BESIDE * len(sizes) > most:
         raise BadCommand(
             f"The command is too long: one argument or variable may have {LONGEST_ARGUMENT} bytes, all together"
-            f" {LONGEST_COMMAND}, each with {_BESIDE} more. Write it to a file and run that."
+            f" {LONGEST_COMMAND}, a script {LONGEST_SCRIPT}, each with {_BESIDE} more. Write it to a file and run that."
         )
     for offer in _needed(command):
         if offer not in offers:

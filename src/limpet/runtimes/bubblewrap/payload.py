@@ -18,6 +18,7 @@ _FILES = (
     "launch",
     "passage",
     "stepping",
+    "long_script",
     "waiting",
     "process",
     "kept",

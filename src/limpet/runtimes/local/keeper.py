@@ -1,5 +1,6 @@
 """The process that owns a local sandbox's commands. It runs alone, as `python -I -S keeper.py DESCRIPTOR DIRECTORY [WALLS]`, on the
-standard library only; nothing imports it. It never reads a command's output. DIRECTORY (if not "") is removed at the end.
+standard library only (and `long_script`, which needs no more); nothing imports it. It never reads a command's output. DIRECTORY (if
+not "") is removed at the end.
 
 Why a process of its own: it is the subreaper of everything that its commands start, `setsid` or not, so that what is left at
 the end is exactly its descendants; and it ends them when the socket to its owner closes, however the owner ended.
@@ -24,10 +25,14 @@ import struct
 import sys
 import termios
 import time
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
 
 PR_SET_CHILD_SUBREAPER = 36
 PACKET = 64 * 1024
 PATIENCE = 5.0
+MUCH = 32 * 1024  # letters from which on a script may be longer than an argument
+LONG_SCRIPT = os.path.join(os.path.dirname(os.path.dirname(__file__)), "bubblewrap", "inside", "long_script.py")
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF, PATH_BENEATH = 444, 445, 446, 1
@@ -145,9 +150,15 @@ class Keeper:
     def _start(self, number: int, descriptors: list[int]) -> None:
         with open(descriptors[0], "rb") as file:
             request = json.load(file)
+        room = room_of(request)
+        reached = os.pipe() if room is not None else None  # its writing end closes at exec
         pid = os.fork()
         if pid == 0:
-            become(request, descriptors[1:], self._walls)
+            become(request, descriptors[1:], self._walls, handed=None if room is None else room.orders_end)
+        if reached is not None:
+            os.close(reached[1])
+            room.give(pid, reached[0])
+            os.close(reached[0])
         self._roots[number] = pid
         for descriptor in descriptors[1:]:
             os.close(descriptor)
@@ -199,7 +210,24 @@ class Keeper:
                 raise  # a closed socket is seen by the loop, which then ends everything
 
 
-def become(request: dict[str, object], streams: list[int], walls: Walls) -> None:
+def room_of(request: dict[str, object]):  # type: ignore[no-untyped-def]  # of a module that is loaded by its path
+    """Where the script is longer than an argument may be: the room that it is given, which changes the request. Else None."""
+    argv, env = request["argv"], request["env"]
+    assert isinstance(argv, list)
+    assert isinstance(env, dict)
+    if argv[:2] != ["bash", "-c"] or len(argv) != 3 or len(argv[2]) <= MUCH:
+        return None
+    module = ModuleType("long_script")
+    SourceFileLoader("long_script", LONG_SCRIPT).exec_module(module)
+    text = argv[2].encode("utf-8", "surrogateescape")
+    if request["terminal"] or not module.is_long(text, env):
+        return None
+    room = module.Room("bash", text, env)
+    request.update(argv=room.argv, env=room.env)
+    return room
+
+
+def become(request: dict[str, object], streams: list[int], walls: Walls, *, handed: int | None = None) -> None:
     """In the new process: turn into the command. Never returns."""
     code = 126
     try:
@@ -210,6 +238,8 @@ def become(request: dict[str, object], streams: list[int], walls: Walls) -> None
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         for target, descriptor in enumerate(streams):
             os.dup2(descriptor, target)
+        if handed is not None:
+            os.set_inheritable(handed, True)
         if request["terminal"]:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         code = run(request, walls)

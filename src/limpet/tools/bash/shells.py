@@ -35,6 +35,9 @@ unset BASH_ENV LIMPET_MARK
 exec 251<&-
 END
 """
+# A command that is too long for an argument is a script that says it itself: on its first line, so that lines keep their numbers.
+_LONG = 120 * 1024  # bytes
+_TELLING = "trap '{{ builtin printf %s \"{mark} \"; builtin pwd -P; }} >&2' EXIT; "
 # bash gives its own process to the last program of a script (`make -C sub` would move it), but not while it has a trap: so it gets
 # one for a signal that nobody sends, where the script does not speak of traps.
 _PERL = r"""
@@ -92,6 +95,8 @@ def asking(command: str, shell: str | None) -> Marked:
     if stays_where_it_is(command):
         return Marked(Script(command) if shell is None else Argv((shell, "-c", command)), None)
     mark = new_mark()
+    if len(command.encode(errors="surrogatepass")) > _LONG and (shell is None or shell.endswith("/bash")):
+        return Marked(Script(_TELLING.format(mark=mark) + command), mark)
     return Marked(Argv((BASH, "-c", _ASKING, mark, shell or BASH, command, _PERL)), mark)
 
 

@@ -217,7 +217,7 @@ LONG = [
     "# " + "c" * 32_000 + "\necho after the comment $LINENO",
     "echo " + "y" * 40_000,
     "echo " + "z" * 120_000 + " | wc -c",
-    ": " + "w" * (1 << 20),
+    ": " + "w" * (2 << 20),
     "echo a\0b",
     "\n" * 5000 + "echo $LINENO; nosuch",
     "cat <<'EOF' > f\n" + "".join(f"line {n} of a file\n" for n in range(1000)) + "EOF\nwc f",

@@ -6,7 +6,7 @@ import os
 import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
-from limpet.runtimes.bubblewrap.inside import launch, wire
+from limpet.runtimes.bubblewrap.inside import launch, long_script, wire
 from limpet.runtimes.bubblewrap.inside.bounds import KILLED_BY, Bounds
 from limpet.runtimes.bubblewrap.inside.connection import MOMENT, Connection, Reader
 from limpet.runtimes.bubblewrap.inside.process import ABORTED, Process
@@ -198,10 +198,32 @@ class Requests:
                 return given
         self.stock.empty()
         env = {**self._env, "PWD": cwd, **added}
+        if isinstance(script, str) and terminal is None:
+            text = script.encode("utf-8", "surrogateescape")
+            if long_script.is_long(text, env):
+                return self._execute_long(text, cwd, env, wants_stdin=wants_stdin)
         if terminal is not None:
             size = (_int(terminal["columns"]), _int(terminal["rows"]))  # type: ignore[index]  # of the host's own making
             return launch.start_on_terminal(argv, cwd=cwd, env=env, limits=self._limits, size=size)
         return launch.start(argv, cwd=cwd, env=env, limits=self._limits, wants_stdin=wants_stdin)
+
+    def _execute_long(self, text: bytes, cwd: str, env: dict[str, str], *, wants_stdin: bool) -> launch.Started:
+        room = long_script.Room(SHELL, text, env)
+        try:
+            started = launch.start(
+                room.argv,
+                cwd=cwd,
+                env=room.env,
+                limits=self._limits,
+                wants_stdin=wants_stdin,
+                handed=(room.orders_end,),
+            )
+            assert started.executed is not None
+            room.give(started.pid, started.executed)
+        finally:
+            room.close()
+        launch.make_first_to_go(started.pid)
+        return started
 
     def was_stopped(self, pid: int) -> None:
         """A child has been stopped, perhaps by what a command left running: then that ends, and the child goes on."""

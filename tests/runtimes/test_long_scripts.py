@@ -1,0 +1,104 @@
+"""A script that is longer than one argument may be runs as `bash -c` would run it, wherever a script runs."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from limpet.core.command import Terminal
+from limpet.core.errors import BadCommand
+from limpet.guard.policy import Policy
+from limpet.tools.bash.tool import BashTool
+from limpet.workspace.opening import Asked, open_in
+from limpet.workspace.workspace import Workspace
+from tests.support.gateway import home_apart
+from tests.support.runtimes import opened
+
+pytestmark = pytest.mark.anyio
+LINE = "a line of a text that a model writes into a file, with 'quotes', $(no) command and \u00e9\n"
+SIZES = [130_000, 131_072, 200_000, 250_000, 1_500_000]
+AFTER = "\ncat\necho $0 $# $- [$BASH_SOURCE] $LINENO ${#BASH_EXECUTION_STRING}\ntrap 'echo bye' EXIT\nnope\nexit 7\n"
+
+
+def text_of(size: int) -> str:
+    return LINE * (size // len(LINE.encode()) + 1)
+
+
+@pytest.fixture(params=["local", "bubblewrap"])
+async def box(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
+    with home_apart() as home:
+        async with opened(request.param, home) as runtime, open_in(runtime) as box:
+            yield box
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_runs_as_a_short_one_does(box: Workspace, size: int) -> None:
+    text = text_of(size)
+    script = f"cat > f <<'E'\n{text}E{AFTER}"
+    short = await box.run(f"cat > g <<'E'\nE{AFTER}", stdin=b"given\n", env={"A": "b"})
+
+    result = await box.run(script, stdin=b"given\n", env={"A": "b"})
+
+    lines = text.count("\n")
+    said = short.stdout.split()
+    name = said[1].decode()
+    assert (said[5], result.exit_code, short.exit_code) == (b"4", 7, 7)
+    assert result.stdout.split() == [*said[:5], b"%d" % (4 + lines), b"%d" % len(script), b"bye"]
+    assert result.stderr.decode() == f"{name}: line {6 + lines}: nope: command not found\n"
+    assert await box.files.read("f") == text.encode()
+
+
+async def test_it_leaves_no_trace_in_variables_and_descriptors(box: Workspace) -> None:
+    rest = "\nenv | sort; compgen -v | grep -c LIMPET_ROOM; compgen -v | grep BASH_ENV; echo $(ls /proc/$$/fd)\n"
+    short = await box.run(f": '{rest}'{rest}")
+
+    long = await box.run(f": '{'x' * 200_000}'{rest}")
+
+    assert (long.stdout, long.stderr) == (short.stdout, short.stderr)
+
+
+async def test_a_syntax_error_stops_what_follows_it(box: Workspace) -> None:
+    result = await box.run(f"echo before\n: '{text_of(200_000).replace(chr(39), '')}'\nif\n")
+
+    assert (result.stdout, result.exit_code) == (b"before\n", 2)
+    assert b"-c: line " in result.stderr
+    assert b"syntax error: unexpected end of file" in result.stderr
+
+
+async def test_it_ends_at_its_time_and_the_next_command_runs(box: Workspace) -> None:
+    result = await box.run(f": '{'x' * 200_000}'\nsleep 60", timeout=0.5)
+
+    assert "TimedOut" in repr(result.outcome)
+    assert (await box.run("echo next")).stdout == b"next\n"
+
+
+async def test_on_a_terminal_it_is_one_argument(box: Workspace) -> None:
+    with pytest.raises(BadCommand, match="too long"):
+        await box.spawn("#" * 140_000, pty=Terminal())
+
+
+@pytest.mark.parametrize("size", [200_000, 1_500_000])
+async def test_the_bash_tool_runs_it_and_the_session_moves(box: Workspace, size: int) -> None:
+    async with BashTool(box) as bash:
+        ran = await bash.call({"command": f"mkdir d; cd d; cat > f <<'E'\n{text_of(size)}E\nwc -c < f; exit 3"})
+        after = await bash.call({"command": "pwd"})
+
+    assert (ran["stdout"].split(), ran["stderr"], ran["exit_code"]) == ([str(len(text_of(size).encode()))], "", 3)
+    assert after["stdout"].endswith("/data/d\n")
+
+
+@pytest.mark.parametrize("policy", [Policy(allowed_commands=frozenset({"cat", "wc"})), Policy(allowed_paths=())])
+@pytest.mark.parametrize("runtime", ["local", "bubblewrap"])
+async def test_it_is_judged_and_runs_behind_walls(runtime: str, policy: Policy) -> None:
+    with home_apart() as home:
+        async with opened(runtime, home) as made, open_in(made, rules=Asked(policy=policy)) as box:
+            result = await box.run(f"cat <<'E' | wc -c\n{text_of(1_500_000)}E\n")
+
+    assert result.stdout.split() == [b"%d" % len(text_of(1_500_000).encode())]
+
+
+async def test_the_memory_runtime_takes_it_too() -> None:
+    with home_apart() as home:
+        async with opened("memory", home) as made, open_in(made) as box:
+            result = await box.run(f"cat > f <<'E'\n{'y' * 200_000}\nE\nwc -c < f")
+
+    assert result.stdout.split() == [b"200001"]
