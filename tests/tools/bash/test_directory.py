@@ -170,3 +170,19 @@ async def test_nothing_of_the_asking_is_left_in_the_shell_or_the_box(bash: Sessi
     bare = await bash.box.run(["/bin/bash", "-c", script])
 
     assert answer["stdout"] == bare.stdout.decode()
+
+
+async def test_the_directory_before_is_known_as_in_one_shell(bash: Session) -> None:
+    unset = await bash("cd -; echo ${OLDPWD-none}")
+    await bash("mkdir -p a b; cd a")
+    await bash("ls")
+    there = await bash("echo $OLDPWD; cd ../b")
+    back = await bash("cd -")
+    again = await bash("cd - > /dev/null; pwd; echo ~-")
+    child = await bash("true; bash -c 'echo $OLDPWD'")
+
+    assert "OLDPWD not set" in unset["stderr"]
+    assert (unset["stdout"], there["stdout"]) == ("none\n", f"{bash.place('/mnt/data')}\n")
+    assert (back["stdout"], back["next_cwd"]) == (f"{bash.place('/mnt/data/a')}\n", bash.place("/mnt/data/a"))
+    assert again["stdout"].split() == [bash.place("/mnt/data/b"), bash.place("/mnt/data/a")]
+    assert child["stdout"] == f"{bash.place('/mnt/data/a')}\n"

@@ -21,6 +21,7 @@ class Place:
         self._home = home
         self._roots = roots
         self.current = start
+        self.previous: str | None = None  # where it was before it moved: what `cd -` goes back to
 
     def resolve(self, asked: str | None) -> str | Elsewhere:
         """Where a command shall run: the session's directory, or what was asked for, relative to it."""
@@ -52,12 +53,12 @@ class Place:
             return (
                 f"The command ended in {told}, outside {self._shown_roots()}; the next call starts in {self.current}."
             )
-        self.current = told
+        self.current, self.previous = told, began
         return None
 
     def fall_back(self) -> str:
         """The session's directory is gone: start over. Returns a sentence that says so."""
-        gone, self.current = self.current, self._start
+        gone, self.current, self.previous = self.current, self._start, None
         return f"The working directory {gone} does not exist any more; this ran in {self._start}."
 
     @property

@@ -62,7 +62,7 @@ class Sync:
         result = await self._workspace.run(
             asked.what,
             cwd=None if where == self._workspace.directory else where,  # its own is not looked up again
-            env=self.environment,
+            env=self._environment(asked, where),
             stdin=request.input if request.talks else None,
             timeout=request.timeout or self._config.timeout_default,
             on_stdout=live.callback("stdout"),
@@ -71,6 +71,13 @@ class Sync:
         )
         await live.end()
         return result
+
+    def _environment(self, asked: Marked, where: str) -> Mapping[str, str]:
+        """As in one shell, `cd -` goes back to where the session was before it moved. A plain program does not need it."""
+        before = self._place.current if where != self._place.current else self._place.previous
+        if before is None or asked.mark is None:
+            return self.environment
+        return {"OLDPWD": before, **self.environment}
 
     def _events(self, call_id: str | None) -> Build:
         types: dict[Stream, str] = {"stdout": STDOUT, "stderr": STDERR}
