@@ -43,7 +43,6 @@ _IN_GROUPS = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 1; shift; done; shi
 # Binds each first path to the second and goes on; only bubblewrap and the box see it.
 _CARRYING = 'while [ "$1" != -- ]; do mount --bind "$1" "$2" || exit 1; shift 2; done; shift; exec "$@"'
 _BACKLOG = 64
-_FIRST = -15  # nice(2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +96,6 @@ async def start(plan: Plan) -> Started:
         started.agent = Agent(boot_id=started.agent.boot_id, pid=pid, started=begun)
         if plan.user_id is not None:
             _let_starve_last(pid)
-            if plan.groups is not None:
-                _let_run_first(pid)
     except BaseException:
         started.close()
         raise
@@ -154,14 +151,6 @@ def _let_starve_last(agent: int) -> None:
                 Path(f"/proc/{pid}/oom_adj").write_text("0")
             except OSError:  # a kernel that has dropped it, or root without that capability
                 Path(f"/proc/{pid}/oom_score_adj").write_text("0")
-
-
-def _let_run_first(agent: int) -> None:
-    """Let the agent have the processor when it wants it, however many processes of its box want it too: what it does is little, and it
-    ends them. Only among them: its group has no more of the processor than before. What it starts is as any other process."""
-    with suppress(OSError):
-        os.sched_setscheduler(agent, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
-        os.setpriority(os.PRIO_PROCESS, agent, _FIRST)
 
 
 def _ends(plan: Plan, started: Started, handed: ExitStack) -> dict[str, int | None]:

@@ -64,11 +64,14 @@ class Attack:
             await self._ask_neighbour(seed)
 
     async def _converse(self) -> None:
+        box = None
         try:
             with anyio.move_on_after(_PATIENCE):
                 box = await self.runtime.attach(self.victim)
         except LimpetError:
             return
+        if box is None:
+            return  # its agent did not answer
         try:
             async with anyio.create_task_group() as tasks:
                 for deed in _DEEDS:
