@@ -207,6 +207,19 @@ async def test_full_is_bounded_and_the_whole_is_in_a_file(real_box: Workspace) -
     assert "bytes left out" in result["stdout"]
     whole = await real_box.files.read(as_files_know(real_box, result["stdout_file"]))
     assert whole == b"".join(b"%d\n" % number for number in range(1, 400_001))
+    middle = await as_json(real_box, "grep", "-n", "-x", "200000", result["stdout_file"])
+    assert (middle["stdout"], middle["exit_code"]) == ("200000:200000\n", 0)
+    around = await as_json(real_box, "sed", "-n", "200000,200001p", result["stdout_file"])
+    assert around["stdout"] == "200000\n200001\n"
+
+
+async def test_of_the_home_only_what_was_kept_may_be_read(real_box: Workspace) -> None:
+    await real_box.files.write("/home/agent/other", b"of somebody else")
+    home = real_box.places.home
+
+    for word in (f"{home}/other", f"{home}/.limpet/output/../../other", f"{home}/.limpet"):
+        with_it = await ShellCmdTool(real_box, session="s").call({"command": "cat", "parameters": [word]})
+        assert "error" in with_it, word
 
 
 async def test_binary_output_is_shown_as_far_as_it_goes_and_kept(real_box: Workspace) -> None:

@@ -15,6 +15,7 @@ from limpet.tools.shell_cmd.scope import Scope
 from limpet.tools.shell_cmd.tokens import possible_paths
 from limpet.tools.tool import JsonObject, failure
 from limpet.tools.view import Seen
+from limpet.workspace.keeping import KEPT
 from limpet.workspace.workspace import Workspace
 
 MOST_PATHS = 10_000  # that are looked at for one command
@@ -71,7 +72,8 @@ async def _scope(workspace: Workspace, config: ShellCmdConfig) -> Scope:
     if trusted is None:
         where = ", ".join(workspace.roots)
         raise ConfigInvalid("shell_cmd", "working_directory", f"must be a path below one of {where}, not {wanted!r}.")
-    return Scope(trusted=trusted, also=config.also_trusted, files=files)
+    kept = posixpath.join(workspace.places.home, KEPT)  # where `full` leaves what is too long to be shown
+    return Scope(trusted=trusted, also=(*config.also_trusted, kept), files=files)
 
 
 def sentence(refused: Refused, trusted: str) -> str:
