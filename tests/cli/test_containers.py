@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from limpet.store.home import gateway_of, home_id
 from tests.cli.conftest import Limpet, environment
 from tests.support.gateway import Gateway, running
 from tests.support.host import eventually, processes_of
@@ -175,3 +176,47 @@ def test_a_gateway_that_cannot_be_had_and_a_home_without_containers_are_one_sent
     assert not (tmp_path / "home").exists()
     assert limpet("containers", "ls", "--status", "asleep").returncode == 2
     assert limpet("containers", "files", "cntr_1", "-o", "x").returncode == 2
+
+
+def test_rm_acts_on_the_gateway_of_this_home_and_on_no_other(limpet: Limpet, gateway: Gateway, tmp_path: Path) -> None:
+    with running(tmp_path, runtime="memory") as own:
+        there, here = made(gateway, "there"), made(own, "here")
+        home = {"LIMPET_HOME": str(own.home)}
+
+        wrong = limpet("containers", "rm", there, **home)
+        right = limpet("containers", "rm", here, **home)
+
+        assert (wrong.returncode, "There is no container" in wrong.stderr) == (1, True), wrong.stderr
+        assert (right.returncode, right.stdout.split()) == (0, [here])
+        assert here not in [each["id"] for each in listed(limpet, own)]
+        assert there in [each["id"] for each in listed(limpet, gateway)]
+        assert gateway_of(own.home) == own.url
+    assert gateway_of(own.home) is None
+
+
+def test_a_gateway_of_another_home_at_the_address_is_refused_with_both_named(
+    limpet: Limpet, gateway: Gateway, tmp_path: Path
+) -> None:
+    there = made(gateway, "there")
+    with running(tmp_path, runtime="memory") as own:
+        record = own.home / "gateway.json"
+        record.write_text(record.read_text().replace(own.url, gateway.url))
+
+        done = limpet("containers", "rm", there, LIMPET_HOME=str(own.home))
+
+        assert (done.returncode, done.stdout) == (1, "")
+        for named in (home_id(own.home), home_id(gateway.home), str(own.home), gateway.url):
+            assert named in done.stderr
+    assert there in [each["id"] for each in listed(limpet, gateway)]
+
+
+def test_what_a_killed_gateway_left_counts_for_nothing(limpet: Limpet, tmp_path: Path) -> None:
+    with running(tmp_path, runtime="memory") as own:
+        container = made(own, "left")
+        own.kill()
+        assert (own.home / "gateway.json").exists()
+        assert gateway_of(own.home) is None
+
+        done = limpet("containers", "rm", container, LIMPET_HOME=str(own.home))
+
+        assert (done.returncode, done.stdout.split()) == (0, [container]), done.stderr

@@ -9,6 +9,7 @@ import openai
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from limpet.store.home import home_id
 from tests.support.gateway import Gateway, home_apart, running
 from tests.support.host import eventually, processes_of
 from tests.wire.asking import printed, run
@@ -63,7 +64,9 @@ def test_livez_is_cheap(gateway: Gateway) -> None:
         answers = [http.get("/livez") for _ in range(50)]
         each = (time.monotonic() - began) / 50
 
-    assert {(answer.status_code, answer.text) for answer in answers} == {(200, '{"status":"ok"}')}
+    assert {(answer.status_code, answer.text) for answer in answers} == {
+        (200, f'{{"status":"ok","home":"{home_id(gateway.home)}"}}')
+    }
     # A box costs tens of milliseconds.
     assert each < 0.02
 
@@ -124,7 +127,7 @@ def test_healthz_is_503_with_the_reason_when_no_box_can_be_had_any_more(breakabl
     assert (health["status"], health["runtime"]["works"]) == ("failing", False)
     assert "bubblewrap" in health["runtime"]["detail"] + health["runtime"]["remedy"]
     assert "apt-get install" in health["runtime"]["remedy"]
-    assert get(gateway, "/livez") == {"status": "ok"}
+    assert get(gateway, "/livez")["status"] == "ok"
     # The model is told, and the response does not end in silence.
     response = run(gateway.client(), "echo never")
     (output,) = [item for item in response.output if item.type == "shell_call_output"]

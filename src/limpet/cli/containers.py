@@ -21,8 +21,8 @@ from limpet.config import load_config
 from limpet.containers.changes import safe_name
 from limpet.core.clock import SystemClock, seconds
 from limpet.core.errors import ConfigInvalid, LimpetError
+from limpet.store.home import gateway_of, home_id
 
-USUAL_URL = "http://127.0.0.1:8420"
 STATUSES = ("running", "expired")
 STDOUT = Path("-")
 Json = dict[str, Any]
@@ -114,14 +114,17 @@ def fetched(container_id: str, file: str, output: Path | None, where: Where) -> 
 
 
 def place_of(where: Where) -> Place:
-    """The home where its settings or one of its tenants are named; else the gateway that is named, or the one that answers at the usual
-    address; else the home."""
-    if where.config is None and where.tenant is None:
-        if where.url is not None:
-            return GatewayPlace(where.url)
-        if (usual := GatewayPlace(USUAL_URL)).answers():
-            return usual
-    home = HomePlace(load_config(where.config), tenant=where.tenant)
+    """The home where its settings or one of its tenants are named; else the gateway that is named, or the one that serves this home and
+    no other; else the home."""
+    is_home_named = where.config is not None or where.tenant is not None
+    if where.url is not None and not is_home_named:
+        return GatewayPlace(where.url)
+    config = load_config(where.config)
+    if not is_home_named and (address := gateway_of(config.home)) is not None:
+        gateway = GatewayPlace(address)
+        gateway.check_home(config.home, home_id(config.home))
+        return gateway
+    home = HomePlace(config, tenant=where.tenant)
     Screen().hint(f"As they are in {home.path}")
     return home
 

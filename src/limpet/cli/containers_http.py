@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -25,13 +26,14 @@ class GatewayPlace:
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
 
-    def answers(self) -> bool:
-        """Whether there is a gateway."""
-        try:
-            with self._client() as client:
-                return client.get("/livez").status_code == httpx2.codes.OK
-        except (httpx2.HTTPError, httpx2.InvalidURL):
-            return False
+    def check_home(self, path: Path, own: str) -> None:
+        """Whether the gateway there serves this home, whose id is `own`. GatewayFailed, with both named, where it serves another."""
+        served = self._ask("GET", "/livez").get("home")
+        if served != own:
+            raise GatewayFailed(
+                f"The gateway at {self._url} serves another home ({served}), not {path} ({own}). Name the gateway that is meant with "
+                "--url, or set LIMPET_HOME to its home."
+            )
 
     def containers(self) -> list[Json]:
         """All of them, newest first. GatewayFailed."""

@@ -41,7 +41,7 @@ from limpet.server.keys import KeyHolders
 from limpet.server.sse import KEEP_ALIVE_SECONDS
 from limpet.store.database import Database, DatabaseSettings
 from limpet.store.executions import Executions
-from limpet.store.home import HomeLock, prepare_home
+from limpet.store.home import HomeLock, announced_in, home_id, prepare_home
 from limpet.store.journal import Journal
 from limpet.store.keys import ApiKeys
 from limpet.store.quotas import QuotaSettings
@@ -134,6 +134,7 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
                 metrics=metrics,
                 boxes=manager.seats.counts,
                 stored=lambda: stored_bytes(database),
+                home=home_id(settings.home),
             ),
             *health.model_routes(router, seconds(clock.now())),
             *openapi.routes(has_keys=settings.auth == "keys"),
@@ -227,7 +228,14 @@ async def serve(
                     log.warning("what this runtime does not hold here", runtime=runtime.name, note=note)
 
             async with signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as gateway:
-                await _serve_until(stopping, gateway, listener, ready, settings.connections)
+                with announced_in(settings.home, _own_address(host, port)):
+                    await _serve_until(stopping, gateway, listener, ready, settings.connections)
+
+
+def _own_address(host: str, port: int) -> str:
+    """Where programs of this host reach it: one that listens on every address answers on loopback."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def _serve_until(

@@ -44,11 +44,12 @@ def routes(
     metrics: Metrics,
     boxes: Callable[[], SeatCounts],
     stored: Callable[[], Awaitable[Mapping[tuple[str, str], int]]],
+    home: str,
 ) -> list[Route]:
-    """`boxes` and `stored` (bytes by area and backend) say how things stand."""
+    """`home` is the id of the home that is served; `boxes` and `stored` (bytes by area and backend) say how things stand."""
 
     async def livez(request: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "ok", "home": home})
 
     async def healthz(request: Request) -> Response:
         probe, age = await health.probe()

@@ -244,7 +244,7 @@ def _skills() -> Json:
 def _gateway() -> Json:
     return {
         "Model": shape({"id": TEXT, "object": const("model"), "created": MOMENT, "owned_by": TEXT}),
-        "Alive": shape({"status": const("ok")}),
+        "Alive": shape({"status": const("ok"), "home": TEXT}),
         "Health": shape({"status": one_of("ok", "failing")}, {"runtime": ref("RuntimeHealth")}),
         "RuntimeHealth": shape(
             {

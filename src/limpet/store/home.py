@@ -2,8 +2,12 @@
 
 import errno
 import fcntl
+import json
 import os
+import secrets
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,6 +17,7 @@ from limpet.core.errors import HomeUnusable
 # Others may pass through, not look: boxes run as users of their own, each in a directory of its own.
 HOME_MODE = 0o711
 SUBDIRECTORIES = {"run": 0o700, "boxes": 0o711}
+GATEWAY_FILE = "gateway.json"
 # Large enough that a disk with nothing left refuses it.
 SAMPLE = b"\0" * 8192
 
@@ -27,6 +32,59 @@ def prepare_home(path: Path) -> None:
         _write_something(path)
     except OSError as error:
         raise _unusable(path, error) from error
+
+
+def home_id(path: Path) -> str:
+    """What tells this home from every other, the same for as long as it exists; made when it is first asked for. HomeUnusable."""
+    file = path / "id"
+    try:
+        if not file.exists():
+            fresh = path / f".id-{secrets.token_hex(8)}"
+            fresh.write_text(f"home_{secrets.token_hex(16)}\n")
+            try:
+                os.link(fresh, file)  # the first one stays, however many make one at once
+            except FileExistsError:
+                pass
+            finally:
+                fresh.unlink()
+        return file.read_text().strip()
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+@contextmanager
+def announced_in(home: Path, address: str) -> Iterator[None]:
+    """While the block runs, programs of this home find its gateway at this address. HomeUnusable."""
+    file = home / GATEWAY_FILE
+    record = {"address": address, "pid": os.getpid(), "started": _start_of(os.getpid())}
+    try:
+        fresh = home / f".{GATEWAY_FILE}-{secrets.token_hex(8)}"
+        fresh.write_text(json.dumps(record))
+        fresh.replace(file)
+    except OSError as error:
+        raise _unusable(home, error) from error
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def gateway_of(home: Path) -> str | None:
+    """The address of the gateway that serves this home now; None where none does. What a killed one left counts for nothing."""
+    try:
+        record = json.loads((home / GATEWAY_FILE).read_bytes())
+        address, pid, started = str(record["address"]), int(record["pid"]), record["started"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return address if started is not None and _start_of(pid) == started else None
+
+
+def _start_of(pid: int) -> str | None:
+    """When a process began, in ticks since the host's start (proc_pid_stat(5)): with its pid it is one process and no other."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return None
 
 
 def _write_something(path: Path) -> None:
