@@ -143,6 +143,22 @@ def test_a_refusal_names_what_was_asked_and_what_is_allowed() -> None:
         asked({"memory_limit": "4g"}, max_mem_limit_mb=1024)
 
 
+def test_more_memory_than_the_host_has_is_refused_by_name() -> None:
+    limits = ShellLimits(host_memory_mb=2048)
+    given: dict[str, Any] = {"settings": ContainerSettings(), "limits": limits, "offers": ALL}
+    assert narrow({"memory_limit": "2g"}, **given).memory == 2 << 30
+    with pytest.raises(RequestInvalid, match="64g of memory was asked for; this gateway's host has 2048m") as refused:
+        narrow({"memory_limit": "64g"}, **given)
+    assert (refused.value.param, refused.value.code) == ("memory_limit", "memory_limit_exceeds_host")
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000_000, [[[[]]]], {"a": {}}, 1e308])
+def test_what_is_no_amount_is_never_repeated_at_length(text: object) -> None:
+    with pytest.raises(RequestInvalid) as refused:
+        parse_memory(text)
+    assert len(str(refused.value)) < 200
+
+
 @pytest.mark.parametrize("name", [None, "", 5, "x" * 256, "ü" * 128, "a\nb"])
 def test_a_name_is_text_of_bounded_length(name: object) -> None:
     with pytest.raises(RequestInvalid) as refused:

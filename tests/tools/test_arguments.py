@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from limpet.tools.arguments import Arguments, BadArguments, read
+from limpet.tools.arguments import Arguments, BadArguments, nearest, read
 
 EXAMPLE = {"command": "ls -la"}
 NAMES = ("command", "timeoutMs", "env", "parameters", "stream", "output_format")
@@ -143,6 +143,20 @@ def test_an_unknown_argument_is_named_with_the_nearest_known(name: str, hint: st
         given(**{name: 1})
 
     assert f'"{name}" is not an argument of it; {hint}' in sentence(wrong)
+
+
+@pytest.mark.parametrize(
+    "name, names, meant",
+    [
+        ("cmd", ("cwd", "command"), "command"),
+        ("cmd", ("commands", "cwd"), "commands"),
+        ("workdir", ("command", "cwd"), "cwd"),
+        ("comand", ("cwd", "command"), "command"),
+        ("zzz", ("cwd", "command"), None),
+    ],
+)
+def test_another_word_for_the_same_goes_before_spelling(name: str, names: tuple[str, ...], meant: str | None) -> None:
+    assert nearest(name, names) == meant
 
 
 @pytest.mark.parametrize("value", ["ls", ["ls"], None, 5])

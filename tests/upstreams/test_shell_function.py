@@ -126,3 +126,20 @@ def test_each_command_has_its_own_part() -> None:
 
 def test_an_output_without_commands_is_not_empty() -> None:
     assert output_text({"output": []}) == "no output"
+
+
+@pytest.mark.parametrize("name", ["cmd", "script", "code"])
+def test_another_word_for_command_is_told_command(name: str) -> None:
+    read = read_arguments(json.dumps({name: "ls"}))
+    assert isinstance(read, BadArguments)
+    assert f"`{name}` is not an argument of it; did you mean `command`" in read.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 200_000, '{"commands": ' * 100_000, '{"commands": ["ls"], "timeout_ms": "' + "9" * 100_000 + '"}',
+     '{"commands": ["ls"], "timeout_ms": ' + "9" * 100_000 + "}", '{"commands": ["ls"], "timeout_ms": 1e400}',
+     '{"commands": ["ls"], "timeout_ms": NaN}'],
+)  # fmt: skip
+def test_arguments_that_are_too_deep_or_too_long_are_refused_in_words(text: str) -> None:
+    assert isinstance(read_arguments(text), BadArguments)

@@ -46,7 +46,8 @@ class ContainerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellLimits:
-    """`[features.server_tools.shell_limits]`: what the operator grants at most. Requests can only ask for less (seed 04)."""
+    """`[features.server_tools.shell_limits]`: what the operator grants at most. Requests can only ask for less. `host_memory_mb` is
+    what the host has, None where boxes are elsewhere."""
 
     command_timeout_secs: int = 300
     max_output_chars: int = 8000
@@ -54,6 +55,7 @@ class ShellLimits:
     max_mem_limit_mb: int | None = None
     allowed_egress_hosts: tuple[str, ...] = ()
     allowed_domain_secrets: tuple[str, ...] = ()
+    host_memory_mb: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

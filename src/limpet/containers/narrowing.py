@@ -95,7 +95,7 @@ def parse_memory(text: object, *, param: str = "memory_limit") -> int:
         size = int(match[1]) * _UNITS[match[2].lower()]
     else:
         raise RequestInvalid(
-            f"{text!r} is not an amount of memory. Write it as 1g, 4g or 512m.",
+            f"{_shown(text)} is not an amount of memory. Write it as 1g, 4g or 512m.",
             param=param,
             code="invalid_memory_limit",
         )
@@ -114,6 +114,11 @@ def parse_memory(text: object, *, param: str = "memory_limit") -> int:
     return size
 
 
+def _shown(value: object) -> str:
+    """A value in an error: short, and never formatted by nested parts of its own."""
+    return repr(value[:40]) if isinstance(value, str) else "That"
+
+
 def _memory(asked: object, limits: ShellLimits, param: str) -> int:
     size = parse_memory(asked, param=param)
     if limits.max_mem_limit_mb is not None and size > limits.max_mem_limit_mb * MIB:
@@ -121,6 +126,13 @@ def _memory(asked: object, limits: ShellLimits, param: str) -> int:
             f"{asked} of memory was asked for; this gateway allows {limits.max_mem_limit_mb}m at most.",
             param=param,
             code="memory_limit_exceeds_cap",
+        )
+    host = limits.host_memory_mb
+    if host is not None and size > host * MIB:
+        raise RequestInvalid(
+            f"{asked} of memory was asked for; this gateway's host has {host}m in all. Ask for that or less.",
+            param=param,
+            code="memory_limit_exceeds_host",
         )
     return size
 

@@ -89,7 +89,7 @@ def _function_tool(tool: Tool) -> FunctionTool:
     async def invoke(context: ToolContext[object], text: str) -> str:
         try:
             arguments = json.loads(text or "{}")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return json.dumps(failure("invalid_arguments", f"The arguments are not JSON: {error}."))
         if not isinstance(arguments, dict):
             return json.dumps(failure("invalid_arguments", "The arguments are not a JSON object."))

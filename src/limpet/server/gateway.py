@@ -107,8 +107,7 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
         vault = await stack.enter_async_context(Vault(database, storage, clock=clock))
         uploads = await stack.enter_async_context(Uploads(database, vault, clock=clock, quota=settings.quotas))
         bundles = Skills(database, vault, clock=clock, quota=settings.quotas)
-        quotas = Quotas(database, settings.quotas)
-        staging = Staging(settings.home / "staging")
+        quotas, staging = Quotas(database, settings.quotas), Staging(settings.home / "staging")
         supplies = Supplies(bundles, uploads, staging=staging)
         await stack.enter_async_context(runtime)
         for provider in providers:

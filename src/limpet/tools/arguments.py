@@ -15,6 +15,16 @@ from typing import Any, TypeVar
 _NUMBER = re.compile(r"[+-]?(\d{1,15}(\.\d{0,15})?|\.\d{1,15})")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SHOWN = 60  # characters of a wrong value that an error repeats
+MOST_NAME = 64  # characters of an unknown name that are compared
+# What models write for a name that another tool has otherwise; spelling alone would lead `cmd` to `cwd`.
+OTHER_WORDS = {
+    **dict.fromkeys(("cmd", "cmds", "script", "code", "bash", "shell", "input", "line"), ("command", "commands")),
+    **dict.fromkeys(
+        ("workdir", "workingdirectory", "dir", "directory", "pwd"), ("cwd", "directory", "workingdirectory")
+    ),
+    **dict.fromkeys(("args", "argv", "arguments", "params"), ("parameters", "args")),
+    **dict.fromkeys(("filename", "filepath", "file"), ("path",)),
+}
 MOST_WORDS = 4_096  # entries of one list
 _Choice = TypeVar("_Choice", bound=str)
 
@@ -147,11 +157,20 @@ def read(given: Any, *, tool: str, names: Sequence[str], example: Mapping[str, A
         raise arguments.wrong(f"the arguments must be an object, not {_kind(given)} {_shown(given)}")
     for name in given:
         if name not in names:
-            near = difflib.get_close_matches(_plain(name), [_plain(one) for one in names], n=1, cutoff=0.5)
-            meant = next((one for one in names if near and _plain(one) == near[0]), None)
+            meant = nearest(str(name)[:MOST_NAME], names)
             hint = f"did you mean {meant}" if meant else f"it knows {', '.join(names)}"
             raise arguments.wrong(f"{_shown(name)} is not an argument of it; {hint}")
     return Arguments(given=given, tool=tool, example=example)
+
+
+def nearest(name: str, names: Sequence[str]) -> str | None:
+    """The one of these names that was probably meant: another word for the same thing, or the one that is spelled most alike."""
+    by_plain = {_plain(one): one for one in names}
+    for other in OTHER_WORDS.get(_plain(name), ()):
+        if other in by_plain:
+            return by_plain[other]
+    near = difflib.get_close_matches(_plain(name), list(by_plain), n=1, cutoff=0.5)
+    return by_plain[near[0]] if near else None
 
 
 def _plain(name: object) -> str:

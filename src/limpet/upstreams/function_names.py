@@ -91,7 +91,7 @@ def custom_input(arguments: str) -> str:
     """The input of a custom tool from the arguments that a model wrote; what is no such object is the input itself."""
     try:
         value = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
     if isinstance(value, dict) and isinstance(value.get(CUSTOM_INPUT), str):
         return str(value[CUSTOM_INPUT])

@@ -96,7 +96,7 @@ def refuse_hosted_tools(turn: Turn, *, provider: str) -> None:
 def _error_object(body: bytes) -> Mapping[str, Any]:
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     if isinstance(value, list) and value:
         value = value[0]

@@ -31,6 +31,6 @@ def opened(text: object, *, provider: str) -> Seal | None:
         return None
     try:
         seal = msgspec.json.decode(base64.urlsafe_b64decode(text), type=Seal)
-    except (binascii.Error, ValueError):
+    except (binascii.Error, ValueError, RecursionError):
         return None
     return seal if seal.provider == provider else None

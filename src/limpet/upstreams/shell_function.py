@@ -12,6 +12,9 @@ from limpet.core.errors import UpstreamRefused
 from limpet.upstreams.upstream import BadArguments, ShellArguments, Turn
 
 NAME = "shell"
+# What models write for `command` that other tools have; nothing is run for them.
+OTHER_WORDS = ("cmd", "cmds", "script", "code", "bash", "shell", "input")
+_DIGITS = 20
 QUOTED = 256
 SHOWN_FILES = 100  # of those that a call wrote
 WANTED = 'Send {"commands": ["…"]}: a list of at least one command text, with timeout_ms and max_output_length as optional whole numbers.'
@@ -80,7 +83,7 @@ def read_arguments(text: str) -> ShellArguments | BadArguments:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):  # what is no JSON, or nested deeper than Python's stack
                 return _bad("The arguments are not JSON.", text)
         if isinstance(value, Mapping) and "action" in value and "commands" not in value:
             value = value["action"]
@@ -92,6 +95,8 @@ def read_arguments(text: str) -> ShellArguments | BadArguments:
 def read_action(action: Mapping[str, Any], *, raw: str) -> ShellArguments | BadArguments:
     """The same for arguments that are an object already, such as the `action` of a `shell_call`."""
     commands = action.get("commands", action.get("command"))
+    if commands is None and (other := next((name for name in OTHER_WORDS if name in action), None)) is not None:
+        return _bad(f"`{other}` is not an argument of it; did you mean `command` (a text) or `commands` (a list)?", raw)
     if isinstance(commands, str):
         commands = [commands]
     elif "commands" not in action and commands is not None:
@@ -131,7 +136,7 @@ def _whole(value: object) -> int | None:
     """A positive whole number, None where there is none, 0 where it cannot be read as one."""
     if value is None:
         return None
-    if isinstance(value, str) and value.strip().isdecimal():
+    if isinstance(value, str) and len(value) <= _DIGITS and value.strip().isdecimal():
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)

@@ -1,5 +1,6 @@
 """From the operator's settings to a running gateway: which runtime, which providers, which limits."""
 
+import os
 from dataclasses import asdict
 from ipaddress import ip_network
 
@@ -91,6 +92,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
             max_mem_limit_mb=limits.max_mem_limit_mb,
             allowed_egress_hosts=limits.allowed_egress_hosts,
             allowed_domain_secrets=tuple(limits.allowed_domain_secrets),
+            host_memory_mb=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
         ),
         box=BoxSettings(image=shell.image, cpus=shell.cpus, memory_mb=shell.memory_mb),
         loop=LoopSettings(
