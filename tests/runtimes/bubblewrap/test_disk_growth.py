@@ -5,15 +5,19 @@ Writers here take up to 32 MB a second, for which docs/threat-model.md promises 
 """
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
 import pytest
 
 from limpet.core.command import Exited
-from limpet.core.ports import Sandbox
+from limpet.core.ports import Limits, Sandbox
+from limpet.runtimes import procfs
 from limpet.runtimes.bubblewrap import BubblewrapRuntime, BubblewrapSettings
 from limpet.runtimes.bubblewrap.disk import used_by
+from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.looks import children_of
 from tests.runtimes.bubblewrap.boxes import begin, box_of, run
 from tests.support.runtimes import opened
 from tests.support.users import again_as_an_ordinary_user
@@ -225,6 +229,68 @@ async def test_a_box_that_is_past_its_limit_and_does_not_grow_goes_on(runtime: B
         )
         await idle.abort()
         assert idle.notes() == ()
+
+
+async def test_boxes_with_very_many_files_hold_up_no_look_at_another(runtime: BubblewrapRuntime, home: Path) -> None:
+    """Three whose files take long to count, so that more are always being counted than there are threads for it."""
+    async with AsyncExitStack() as stack:
+        for _ in range(3):
+            full = await stack.enter_async_context(box_of(runtime, limits=Limits(disk=1 << 30)))
+            for directory in range(8):
+                made = _data_of(full) / str(directory)
+                made.mkdir(mode=0o755)
+                for name in range(1500):
+                    (made / str(name)).touch()
+            await begin(full, "while :; do echo >> busy; sleep 0.01; done")
+        box = await stack.enter_async_context(box_of(runtime))
+        outcome, notes, _ = await _ends(box, home, WAYS["many threads"], "/mnt/data")
+
+        assert (outcome, notes) == (Exited(137), ("killed: the disk limit of 50 MiB was reached.",))
+        assert used_by([_data_of(box)]).bytes <= _LIMIT + _BEYOND
+
+
+async def test_a_box_with_very_many_files_is_bounded_too(runtime: BubblewrapRuntime) -> None:
+    """Its files are counted while it is stopped, as soon as the disk has lost what it had left."""
+    async with box_of(runtime, limits=Limits(disk=80 << 20)) as box:
+        for directory in range(8):
+            made = _data_of(box) / str(directory)
+            made.mkdir(mode=0o755)
+            for name in range(1500):
+                (made / str(name)).touch()
+        await box.files.write("way.py", (_COMMON + WAYS["many threads"]).encode())
+        with anyio.fail_after(60):
+            process = await begin(box, "exec python3 way.py", timeout=40)
+            outcome = await process.wait()
+
+        assert (outcome, process.notes()) == (Exited(137), ("killed: the disk limit of 80 MiB was reached.",))
+        assert used_by([_data_of(box)]).bytes <= (80 << 20) + _BEYOND
+
+
+async def test_a_halted_box_stands_still_and_goes_on_as_it_was(runtime: BubblewrapRuntime) -> None:
+    async with box_of(runtime) as box:
+        await begin(box, "while :; do sleep 0.01; done")
+        await run(box, "setsid -f sleep 9875; setsid -f sleep 9876; sleep 0.1; pkill -STOP -f '[s]leep 9876'")
+        agent, client = box.ref.facts["pid"], box._client
+
+        await client.ask(wire.HALT, {})
+        halted = _states(agent)
+        await client.ask(wire.RESUME, {})
+        resumed = _states(agent)
+
+        assert set(halted.values()) == {"T"}
+        assert [pid for pid, state in resumed.items() if state == "T"] == [
+            pid for pid in resumed if b"9876" in procfs.read(f"/proc/{pid}/cmdline")
+        ]
+        assert (await run(box, "echo goes on"))[1] == "goes on\n"
+
+
+def _states(agent: int) -> dict[int, str]:
+    found = {pid: procfs.stat_of(pid) for pid in children_of(agent)}
+    return {pid: stat.state for pid, stat in found.items() if stat is not None and not stat.is_dead}
+
+
+def _data_of(box: Sandbox) -> Path:
+    return Path(box.ref.facts["files"]["/mnt/data"])
 
 
 @pytest.mark.xdist_group("ordinary user")

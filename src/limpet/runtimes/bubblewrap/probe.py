@@ -29,4 +29,5 @@ def explain(complaint: str) -> Probe:
 def success(groups: Groups | None, notes: tuple[str, ...]) -> Probe:
     who = "a user of its own for each sandbox" if os.geteuid() == 0 else "this user"
     bounds = f"cgroups version {groups.version}" if groups else "limits of each process"
-    return Probe(works=True, detail=f"A box ran a command, as {who}, under {bounds}.", notes=notes)
+    disk = "What it takes up of the disk is held by looking at it, not by a quota of the file system."
+    return Probe(works=True, detail=f"A box ran a command, as {who}, under {bounds}. {disk}", notes=notes)
