@@ -52,11 +52,12 @@ def restart(gateway: Gateway, config: str) -> openai.OpenAI:
     return gateway.start().client()
 
 
-def move(gateway: Gateway) -> str:
-    """What `limpet storage move` says, with the gateway's own settings."""
+def move(gateway: Gateway, **variables: str) -> str:
+    """What `limpet storage move` says, with the gateway's own settings. An empty variable is not set."""
+    environment = {"PATH": os.environ["PATH"], "LIMPET_HOME": str(gateway.home), **KEYS, **variables}
     done = ran(
         ["storage", "move", "--config", str(gateway.directory / "limpet.toml")],
-        env={"PATH": os.environ["PATH"], "LIMPET_HOME": str(gateway.home), **KEYS},
+        env={name: value for name, value in environment.items() if value},
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
@@ -117,6 +118,22 @@ def test_changed_settings_lose_nothing_and_a_move_brings_all_over(home_directory
         client = restart(gateway, IN_DIRECTORY)
         move(gateway)
         assert (has_all(client, files), in_directory(gateway), s3.keys(bucket)) == (True, 6, [])
+
+
+@pytest.mark.parametrize("section", ["storage.files", "storage.container_files"])
+def test_a_move_back_from_a_bucket_needs_the_configured_keys_alone(
+    home_directory: Path, s3: Server, section: str
+) -> None:
+    keys = f'access_key_id = "{KEYS["AWS_ACCESS_KEY_ID"]}"\nsecret_access_key = "{KEYS["AWS_SECRET_ACCESS_KEY"]}"\n'
+    bucket = s3.bucket(f"moved-back-{section.partition('.')[2].replace('_', '-')}")
+    config = in_bucket(s3, bucket).replace("storage.container_files", section) + keys
+    with lasting(home_directory, runtime="memory", config=config) as gateway:
+        files = put_all(gateway.client())
+        assert len(s3.keys(bucket)) == 3
+        client = restart(gateway, f'[{section}]\nbackend = "filesystem"\n{keys}')
+        assert has_all(client, files)
+        move(gateway, **dict.fromkeys(KEYS, ""))
+        assert (has_all(client, files), in_directory(gateway), s3.keys(bucket)) == (True, 3, [])
 
 
 def kept_copies(gateway: Gateway) -> list[bytes]:

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 from limpet.config.sections import ContainerFiles, Files, Storage
 
-OF_A_BUCKET = ("bucket", "region", "endpoint", "prefix", "access_key_id", "secret_access_key")
+# With another backend too: what was kept in a bucket before is read and moved back with them.
+KEYS = ("access_key_id", "secret_access_key")
+OF_A_BUCKET = ("bucket", "region", "endpoint", "prefix")
 
 
 def settled(storage: Storage) -> Storage:
@@ -13,7 +15,7 @@ def settled(storage: Storage) -> Storage:
     a directory of container files holds boxes."""
     if storage.files.backend is not None:
         return storage
-    like = {key: getattr(storage.container_files, key) for key in ("backend", *OF_A_BUCKET)}
+    like = {key: getattr(storage.container_files, key) for key in ("backend", *OF_A_BUCKET, *KEYS)}
     return replace(storage, files=replace(storage.files, **like))
 
 
@@ -23,7 +25,7 @@ def conflicts(storage: Storage) -> Iterator[tuple[str, str]]:
     if storage.files.backend is not None:
         yield from _of("storage.files", storage.files)
         return
-    for key in ("path", *OF_A_BUCKET):
+    for key in ("path", *OF_A_BUCKET, *KEYS):
         if getattr(storage.files, key):
             yield f"storage.files.{key}", "says nothing without storage.files.backend; write that too"
 
@@ -31,15 +33,15 @@ def conflicts(storage: Storage) -> Iterator[tuple[str, str]]:
 def _of(section: str, keys: ContainerFiles | Files) -> Iterator[tuple[str, str]]:
     if keys.backend != "filesystem" and keys.path is not None:
         yield f"{section}.path", f'is for backend = "filesystem"; with "{keys.backend}" leave it out'
+    if bool(keys.access_key_id) != bool(keys.secret_access_key):
+        yield (
+            f"{section}.secret_access_key",
+            "access_key_id and secret_access_key come together; write both, or none and set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY in the environment",
+        )
     if keys.backend == "s3":
         if not keys.bucket:
             yield f"{section}.bucket", 'is missing; backend = "s3" keeps files in a bucket'
-        if bool(keys.access_key_id) != bool(keys.secret_access_key):
-            yield (
-                f"{section}.secret_access_key",
-                "access_key_id and secret_access_key come together; write both, or none and set AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY in the environment",
-            )
         if keys.endpoint is not None and not keys.endpoint.startswith(("http://", "https://")):
             yield f"{section}.endpoint", "should be an address such as https://objects.example.com"
         if keys.endpoint is not None and "@" in keys.endpoint:

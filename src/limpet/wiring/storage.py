@@ -23,6 +23,7 @@ BLOBS = {
     "database": "limpet.store.blobs_database:DatabaseBlobs",
     "s3": "limpet.store.blobs_s3:S3Blobs",
 }
+EARLIER = ""  # a bucket that no section names any more
 Keys = tuple[Secret | None, Secret | None]
 
 
@@ -30,9 +31,9 @@ def storage_of(config: Config) -> StorageSettings:
     """Where bytes go, as the file's sections say."""
     storage = config.storage
     keys: dict[str, Keys] = {
-        section.bucket: (section.access_key_id, section.secret_access_key)
+        section.bucket or EARLIER: (section.access_key_id, section.secret_access_key)
         for section in (storage.files, storage.container_files)
-        if section.bucket is not None
+        if section.bucket is not None or section.access_key_id is not None
     }
     return StorageSettings(
         places={"files": place_of(storage.files), "container_files": _beside_boxes(storage.container_files)},
@@ -94,8 +95,8 @@ def _blobs(place: Place, database: Database, *, home: Path, keys: dict[str, Keys
         case InDatabase():
             blobs = wiring.load(BLOBS["database"])(database)
         case Bucket():
-            # A bucket of earlier settings, which name it no more, is read with the environment's keys.
-            access_key_id, secret_access_key = keys.get(place.bucket, (None, None))
+            # A bucket of earlier settings, which name it no more, is read with the keys that stayed, else the environment's.
+            access_key_id, secret_access_key = keys.get(place.bucket) or keys.get(EARLIER) or (None, None)
             try:
                 made = wiring.load(BLOBS["s3"])
             except ModuleNotFoundError as error:
