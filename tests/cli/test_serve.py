@@ -1,3 +1,4 @@
+import os
 import re
 import shutil
 import subprocess
@@ -6,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from limpet.cli.serve import announcement
+from limpet.config import load_config
 from tests.cli.conftest import Limpet
 from tests.support.gateway import Gateway, running
 from tests.support.host import eventually
+from tests.support.prepared import ran
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +25,47 @@ def test_the_announcement_says_where_it_is_and_what_runs_commands_and_why(served
     first, second = served.log.read_text().splitlines()[:2]
     assert first == f"limpet serves {served.url}"
     assert second.startswith(f"commands run in local, chosen by {served.directory}/limpet.toml: ")
+
+
+def test_the_announcement_names_settings_home_models_and_docs(served: Gateway) -> None:
+    said = served.log.read_text()
+    for line in (
+        f"settings: {served.directory}/limpet.toml",
+        f"home: {served.home}",
+        "  limpet (script): limpet/script",
+        f"docs: docs/gateway.md, docs/config.md, {served.url}/openapi.json",
+    ):
+        assert f"\n{line}\n" in said
+
+
+def test_where_keys_are_asked_for_the_announced_request_has_a_place_for_one() -> None:
+    environ = {"LIMPET_AUTH__MODE": "keys", "OPENAI_API_KEY": "sk-x-12345", "LIMPET_HOME": "/h"}
+    settings = load_config(environ=environ, working_directory=Path("/"))
+    said = announcement(settings, address="http://h", runtime="memory", reason="why")
+    assert "-H 'Authorization: Bearer sk-limpet-…'" in said
+    assert "limpet keys create NAME" in said
+    assert "  openai (openai): gpt-*, o[1-9]*, codex-*\n" in said
+    assert "12345" not in said
+
+
+def test_each_request_leaves_one_line_and_what_no_key_let_in_one_a_second(tmp_path: Path) -> None:
+    with running(tmp_path, runtime="memory", config='[auth]\nmode = "keys"\n') as gateway:
+        env = {"PATH": os.environ["PATH"], "LIMPET_HOME": str(gateway.home)}
+        key = ran(["keys", "create", "ann", "--tenant", "acme"], env=env).stdout.strip()
+        with gateway.http() as http:
+            headers = {"Authorization": f"Bearer {key}"}
+            made = http.post("/v1/responses", json={"model": "limpet/script", "input": "hi"}, headers=headers).json()
+            http.get("/v1/models?secret=word", headers=headers)
+            for _ in range(50):
+                http.get("/livez")
+                http.get("/v1/files", headers={})
+        lines = [line for line in gateway.log.read_text().splitlines() if " request " in line]
+    ours = [line for line in lines if "tenant=acme" in line]
+    assert len(ours) == 2
+    assert all(word in ours[0] for word in ("method=POST", "path=/v1/responses", "status=200", "ms=", made["id"]))
+    assert "status=200" in ours[1]
+    assert 1 <= len(lines) - len(ours) < 20
+    assert not any(word in "".join(lines) for word in ("secret", key, "livez"))
 
 
 def test_the_log_says_what_the_runtime_does_not_hold(served: Gateway) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import environment
-from tests.mcp.conftest import LIMPET
+from tests.mcp.conftest import LIMPET, program
+from tests.mcp.test_endings import HANDSHAKE, send
 
 # Keeps one package from being found, as where it is not installed, and starts the program.
 WITHOUT = """
@@ -62,3 +63,22 @@ def test_in_a_terminal_it_says_that_it_waits_for_a_client_and_to_a_client_nothin
 
     done = subprocess.run(command, env=environment(home), input=b"", capture_output=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == (b"", b"")
+
+
+def test_what_it_runs_is_on_record_on_standard_error(home: Path) -> None:
+    asked = {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "tools/call",
+        "params": {"name": "Bash", "arguments": {"command": "echo hi"}},
+    }
+    with program(home, "--runtime", "memory") as process:
+        send(process, id=1, method="initialize", params=HANDSHAKE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        send(process, method="notifications/initialized")
+        send(process, **{name: value for name, value in asked.items() if name != "jsonrpc"})
+        process.stdout.readline()
+        _, err = process.communicate(timeout=20)
+    (line,) = [line for line in err.decode().splitlines() if "shell_audit" in line]
+    assert all(word in line for word in ('command="echo hi"', "exit_code=0", 'cwd="/mnt/data"', "stdout_bytes=3"))

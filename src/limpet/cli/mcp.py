@@ -28,6 +28,7 @@ from limpet.mcp.door import SHORTEST, Door
 from limpet.mcp.session import Offering
 from limpet.tools.bash.config import BashConfig, ShellConfig, shell_config_from
 from limpet.workspace.approvals import ApprovalRequest, Approver
+from limpet.workspace.audit import AUDIT_LOG
 from limpet.workspace.names import refuse_unusable
 
 TOKEN = "LIMPET_MCP_TOKEN"
@@ -71,6 +72,7 @@ def mcp(options: Options) -> None:
     rules = _rules(options)
     # Standard output may be the protocol's: what is said goes to standard error.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger(AUDIT_LOG).setLevel(logging.INFO)
     if options.http is None:
         anyio.run(_over_stdio, options, rules)
     else:

@@ -44,6 +44,8 @@ class Server:
     secret_key: Secret | None = None
     secret_key_previous: Secret | None = None
     advertise: str | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    access_log: Literal["debug", "info", "off"] = "info"
     connections: Connections = field(default_factory=Connections)
 
 

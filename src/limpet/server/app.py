@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from limpet.ingress.memory import MemoryBudget
 from limpet.responses.metrics import Metrics
+from limpet.server.access import AccessLevel, AccessLog
 from limpet.server.errors import HANDLERS
 
 
@@ -33,13 +34,15 @@ class Counted:
         await self._app(scope, receive, counting)
 
 
-def application(routes: Sequence[Route], *, metrics: Metrics, door: Middleware, body_bytes: int) -> Starlette:
+def application(
+    routes: Sequence[Route], *, metrics: Metrics, door: Middleware, body_bytes: int, access_log: AccessLevel
+) -> Starlette:
     """The gateway's application behind a door, which says who asks (`server.callers`). Opening and closing what the routes use is
     the caller's. `body_bytes` bounds the bodies that arrive in memory, together."""
     app = Starlette(
         routes=list(routes),
         exception_handlers=HANDLERS,
-        middleware=[Middleware(Counted, metrics=metrics), door],
+        middleware=[Middleware(AccessLog, level=access_log), Middleware(Counted, metrics=metrics), door],
     )
     app.state.body_memory = MemoryBudget(body_bytes)
     # An address that does not exist is an error in OpenAI's shape, not a redirect, which few clients follow with their body.

@@ -50,6 +50,12 @@ def caller_of(request: HTTPConnection) -> Caller:
     return caller
 
 
+def tenant_in(scope: Any) -> str:
+    """Whose request an ASGI scope is; empty where no door has let it in."""
+    caller: Caller | None = scope.get(_CALLER)
+    return caller.tenant if caller is not None else ""
+
+
 def tenant_of(request: HTTPConnection) -> str:
     """Whose data it is that this request may see."""
     return caller_of(request).tenant

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 import anyio
 import structlog
 from starlette.middleware import Middleware
+from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp
 
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
@@ -34,6 +35,7 @@ from limpet.responses.prepare import LoopSettings, Preparer
 from limpet.responses.service import ResponseService
 from limpet.responses.sources import InputSettings
 from limpet.server import containers, files, health, openapi, responses, skills
+from limpet.server.access import AccessLevel
 from limpet.server.app import application
 from limpet.server.auth import LoopbackOnly
 from limpet.server.errors import error_body
@@ -86,6 +88,7 @@ class GatewaySettings:
     stop_boxes: bool = False
     keep_alive: float = KEEP_ALIVE_SECONDS
     connections: ConnectionLimits = DEFAULT
+    access_log: AccessLevel = "info"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +141,20 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
             *health.model_routes(router, seconds(clock.now())),
             *openapi.routes(has_keys=settings.auth == "keys"),
         ]
-        body_bytes = settings.connections.max_body_memory_mb << 20
-        app = application(routes, metrics=metrics, door=_door(settings, database, clock), body_bytes=body_bytes)
+        app = _application(settings, routes, database, clock, metrics)
         yield Opened(app=app, stop=service.stop)
+
+
+def _application(
+    settings: GatewaySettings, routes: Sequence[HttpRoute], database: Database, clock: Clock, metrics: Metrics
+) -> ASGIApp:
+    return application(
+        routes,
+        metrics=metrics,
+        door=_door(settings, database, clock),
+        body_bytes=settings.connections.max_body_memory_mb << 20,
+        access_log=settings.access_log,
+    )
 
 
 def _door(settings: GatewaySettings, database: Database, clock: Clock) -> Middleware:

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from limpet.core.errors import LimpetError
 from limpet.responses.request import parse
 from limpet.responses.service import ResponseService
+from limpet.server.access import note_response
 from limpet.server.bodies import json_body, truth, whole_number
 from limpet.server.callers import tenant_of
 from limpet.server.errors import response_of
@@ -30,6 +31,7 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
     async def create(request: Request) -> ASGIApp:
         asked = parse(await json_body(request))
         created = await service.create(tenant_of(request), asked)
+        note_response(request.scope, created.record.id)
 
         async def release() -> None:
             await service.release(created.record.id)
@@ -54,9 +56,8 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
         whole = await service.get(tenant_of(request), response_id)
         if not is_streamed:
             return JSONResponse(whole)
-        return EventStream(
-            service.follow(tenant_of(request), response_id, after=after), release=_nothing, keep_alive=keep_alive
-        )
+        events = service.follow(tenant_of(request), response_id, after=after)
+        return EventStream(events, release=_nothing, keep_alive=keep_alive)
 
     async def delete(request: Request) -> Response:
         response_id = request.path_params["response_id"]

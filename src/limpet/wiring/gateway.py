@@ -33,7 +33,7 @@ PROVIDERS = {
 def serve(config: Config, *, stop_boxes: bool, announce: wiring.Announce) -> None:
     """See `wiring.serve`."""
     protect_secrets(config)
-    log_to_stderr()
+    log_to_stderr(config.server.log_level)
     runtime = runtime_of(config)
     providers = [Route(_upstream(settings), settings.models) for settings in config.providers]
     chosen = f"chosen by {config.runtime_source}" if config.runtime_source else "the default"
@@ -104,6 +104,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         data="/mnt/data" if Offer.ISOLATION in runtime.offers else "the directory that $LIMPET_DATA names",
         has_network=Offer.ISOLATION not in runtime.offers,
         stop_boxes=stop_boxes,
+        access_log=config.server.access_log,
         connections=ConnectionLimits(**asdict(config.server.connections)),
     )
 

@@ -23,8 +23,10 @@ def protect_secrets(config: "Config", environ: Mapping[str, str] = os.environ) -
     protect([*secrets_in(config), *(Secret(environ.get(name, "")) for name in _VARIABLES)])
 
 
-def log_to_stderr(level: int = logging.INFO) -> None:
-    """Events as lines of key and value on standard error; colours only where a person looks on. `level` is the least that is written."""
+def log_to_stderr(name: str = "info") -> None:
+    """Events as lines of key and value on standard error; colours only where a person looks on. `name` is the least level that is
+    written."""
+    level = logging.getLevelNamesMapping()[name.upper()]
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

@@ -17,7 +17,8 @@ from limpet.core.command import Argv, Script
 
 MARK = "shell_audit"
 LONGEST = 5.0  # seconds that a record may hold up its command
-log = logging.getLogger("limpet.shell_audit")
+AUDIT_LOG = "limpet.shell_audit"
+log = logging.getLogger(AUDIT_LOG)
 
 Judgement = Literal["allowed", "approved", "denied"]
 

@@ -215,6 +215,8 @@ class Rules:
             return
         if command is not None:
             facts = {"command": text_of(_judged(command, call)), "cwd": command.cwd, **facts}
+        # Where no directory was given, a command runs in the workspace's own.
+        facts["cwd"] = facts.get("cwd") or self.surroundings.places.data
         told: dict[str, Any] = self.redactor.value(facts)
         record = AuditRecord(
             timestamp=timestamp(self.clock.now()),
