@@ -9,10 +9,9 @@ import pytest
 
 from limpet.config import load_config
 from limpet.core.errors import BootFailed, UpstreamBroken, UpstreamRefused
-from limpet.core.hiding import hide_secrets, protect, secrets_in, spellings
+from limpet.core.hiding import HidingFormatter, hide_secrets, protect, secrets_in, spellings
 from limpet.core.secret import Secret
 from limpet.upstreams.refusals import KeyFilter, refusal
-from limpet.wiring.logs import HidingFormatter
 
 SHORT = 'q"7/'
 LONG = 'q"7/-and-more-\u00e9'

@@ -16,6 +16,7 @@ from limpet import wiring
 from limpet.cli.loading import end_loading
 from limpet.cli.run import refuse_unmeant
 from limpet.core.errors import ConfigInvalid
+from limpet.core.hiding import HidingFormatter, protect
 from limpet.core.loopback import is_loopback
 from limpet.core.open_files import raise_open_file_limit
 from limpet.core.ports import Runtime
@@ -71,7 +72,9 @@ def mcp(options: Options) -> None:
         raise ConfigInvalid(WHERE, "--directory", f"{options.directory} is not a directory.")
     rules = _rules(options)
     # Standard output may be the protocol's: what is said goes to standard error.
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(HidingFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger(AUDIT_LOG).setLevel(logging.INFO)
     if options.http is None:
         anyio.run(_over_stdio, options, rules)
@@ -89,6 +92,7 @@ async def _over_stdio(options: Options, rules: ShellConfig) -> None:
 
 async def _over_http(options: Options, rules: ShellConfig, host: str, port: int) -> None:
     token = _token()
+    protect([token])
     if token is None and not is_loopback(host):
         raise ConfigInvalid(
             WHERE, "--http", f"{host} is not this machine's loopback; set {TOKEN} to a secret that clients send."

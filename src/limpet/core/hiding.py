@@ -4,6 +4,7 @@ Every `LimpetError` goes through here, so that no road of an error (answer, even
 """
 
 import json
+import logging
 from collections.abc import Iterable
 from urllib.parse import quote
 
@@ -60,3 +61,10 @@ def secrets_in(settings: object) -> list[Secret]:
         return [found for value in settings for found in secrets_in(value)]
     names = getattr(settings, "__dataclass_fields__", ())
     return [found for name in names for found in secrets_in(getattr(settings, name))]
+
+
+class HidingFormatter(logging.Formatter):
+    """Lines of `logging`, tracebacks included, without any configured secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return hide_secrets(super().format(record))

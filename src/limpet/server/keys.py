@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from limpet.core.clock import Clock
+from limpet.ingress.notices import RateLimitedLog
 from limpet.server.callers import OPEN, STRANGER, Caller, admit, refused
 from limpet.server.errors import error_response, response_of
 from limpet.server.rates import Exhausted, Failures, Rates
@@ -34,6 +35,7 @@ class KeyHolders:
         self._rates = Rates(clock)
         self._failures = Failures(clock)
         self._waiting = 0
+        self._wrong_key = RateLimitedLog(log.warning)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -59,7 +61,10 @@ class KeyHolders:
             self._rates.end(record.id)
 
     async def _holder(self, scope: Scope) -> KeyRecord | None:
-        kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+        given = Headers(scope=scope).getlist("authorization")
+        if len(given) != 1:  # where there are two, none of them is the one that a proxy in front has seen
+            return None
+        kind, _, token = given[0].partition(" ")
         if kind.lower() != "bearer" or not token.strip():
             return None
         return await self._keys.find(token.strip(), now=self._clock.now())
@@ -76,7 +81,7 @@ class KeyHolders:
             return _unauthorized("No key was sent. Send one as `Authorization: Bearer sk-limpet-…`.")
         address = (scope.get("client") or ("unknown", 0))[0]
         delay = self._failures.count(address)
-        log.warning("wrong_key", address=address, path=scope["path"][:256], delay=delay)
+        self._wrong_key("wrong_key", address=address, path=scope["path"][:256], delay=delay)
         if self._waiting < MOST_WAITING:
             self._waiting += 1
             try:

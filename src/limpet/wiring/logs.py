@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from limpet.core.hiding import hide_secrets, protect, secrets_in
+from limpet.core.hiding import HidingFormatter, hide_secrets, protect, secrets_in
 from limpet.core.secret import Secret
 
 if TYPE_CHECKING:
@@ -44,13 +44,6 @@ def log_to_stderr(name: str = "info") -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(HidingFormatter("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler])
-
-
-class HidingFormatter(logging.Formatter):
-    """Lines of `logging`, tracebacks included, without any configured secret."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return hide_secrets(super().format(record))
 
 
 def _hidden(logger: object, method: str, line: Any) -> str:
