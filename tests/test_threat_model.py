@@ -16,8 +16,12 @@ DOCUMENT = (ROOT / "docs/threat-model.md").read_text("utf-8")
 HEADER = "| promise | holds for | kind | how | tests |"
 HOLDS_FOR = {"every box", "root's boxes", "user's boxes", "gateway"}
 # Those that run once more as an ordinary user where root runs them.
-_BOXES = "essentials users promises bounds effects siege seccomp walls bricks hosts hazards outside".split()
-AS_BOTH = (*(f"tests/runtimes/bubblewrap/test_{name}.py" for name in _BOXES), "tests/faults/test_orphans.py")
+_BOXES = "essentials users promises bounds effects siege seccomp walls bricks hosts hazards outside time_limits agent_protocol".split()
+AS_BOTH = (
+    *(f"tests/runtimes/bubblewrap/test_{name}.py" for name in _BOXES),
+    "tests/runtimes/test_supervision.py",
+    "tests/faults/test_orphans.py",
+)
 CASE_OF_A_RUNTIME = "tests/contract/test_runtimes.py::test_promise"
 NODE = re.compile(r"`(tests/[\w/]+\.py(?:::\w+)+)(?:\[([^\]]+)\])?`")
 

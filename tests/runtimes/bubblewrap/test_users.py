@@ -41,6 +41,15 @@ def test_an_ordinary_users_boxes_are_as_hard_to_wreck() -> None:
     )
 
 
+@pytest.mark.xdist_group("ordinary user")
+@pytest.mark.timeout(240)
+def test_an_ordinary_users_boxes_keep_their_troubles_to_themselves() -> None:
+    again_as_an_ordinary_user(
+        *(str(_HERE / f"test_{name}.py") for name in ("time_limits", "orphans", "hostile_names", "agent_protocol")),
+        str(_HERE / "fuzz" / "test_fuzz.py"),
+    )
+
+
 @needs_root
 async def test_each_box_of_root_has_a_uid_of_its_own_that_owns_its_files(
     runtime: BubblewrapRuntime, home: Path
