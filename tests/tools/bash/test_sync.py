@@ -149,8 +149,9 @@ async def test_where_no_file_can_be_written_in_the_workspace_another_place_is_na
     assert len(await bash.content(answer["stdout_file"])) == 588_895
 
 
-async def test_a_command_of_a_megabyte_is_refused_with_what_to_do(bash: Session) -> None:
-    answer = await bash("echo " + "x" * (1 << 20))
+async def test_a_command_of_three_megabytes_is_refused_with_what_to_do(bash: Session) -> None:
+    assert (await bash("echo " + "x" * (1 << 20)))["exit_code"] == 0
+    answer = await bash("echo " + "x" * (3 << 20))
 
     assert answer["error"]["code"] == "refused"
     assert "Write it to a file" in answer["error"]["message"]
