@@ -130,7 +130,7 @@ async def test_a_clients_mistake_is_not_asked_again() -> None:
 
 
 async def test_retry_after_is_believed_in_place_of_the_back_off() -> None:
-    patient = Retries(first_wait=3600.0)
+    patient = Retries(first_wait=3600.0, budget=10_000.0)
     async with provider(Refuse(429, headers={"retry-after": "0"}), reply("now"), retries=patient) as (_, upstream):
         assert text_of(await ask(upstream)) == "now"
 
@@ -215,7 +215,7 @@ async def test_cancelling_the_caller_closes_the_connection() -> None:
 
 
 async def test_a_provider_that_falls_silent_is_broken_after_its_timeout() -> None:
-    async with provider(reply("one two three", hold_after=5), timeout=0.2) as (_, upstream):
+    async with provider(reply("one two three", hold_after=5), idle_timeout=0.2) as (_, upstream):
         with pytest.raises(UpstreamBroken):
             await ask(upstream)
 

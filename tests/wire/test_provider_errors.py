@@ -81,15 +81,15 @@ def test_trouble_before_the_first_byte_is_not_seen(
 
 
 @STREAMED
-@pytest.mark.parametrize("status", [500, 503])
+@pytest.mark.parametrize("status, shown", [(500, 502), (503, 503)])
 @pytest.mark.promise("hadrian-errors-have-openais-envelope")
-def test_a_provider_that_stays_broken_is_a_502_in_openais_shape(
-    speaking_gateway: Gateway, voice: Voice, streamed: bool, status: int
+def test_a_provider_that_stays_broken_is_told_in_openais_shape(
+    speaking_gateway: Gateway, voice: Voice, streamed: bool, status: int, shown: int
 ) -> None:
     voice.play(*[Refuse(status, "The engine is on fire.", headers=SOON)] * 9)
     told, error = refused(speaking_gateway, voice, streamed=streamed)
 
-    assert (told, error["type"], error["code"], error["param"]) == (502, "server_error", "provider_error", None)
+    assert (told, error["type"], error["code"], error["param"]) == (shown, "server_error", "provider_error", None)
     assert error["message"] == f"The provider {voice.kind.name} refused: The engine is on fire."
     assert len(voice.bodies) == 4
 
@@ -312,3 +312,19 @@ def test_who_leaves_before_the_first_token_ends_an_unstored_request_at_the_provi
     with asking(speaking_gateway, model=voice.model, input="go", store=False) as stream:
         stream.until("response.output_item.added")
     voice.provider.wait_left()
+
+
+@pytest.mark.promise("retry-after-reaches-the-client")
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_a_wait_beyond_the_budget_is_the_clients_at_once(
+    speaking_gateway: Gateway, voice: Voice, status: int, streamed: bool
+) -> None:
+    voice.play(Refuse(status, "Too much.", headers={"retry-after": "61.5"}))
+    with speaking_gateway.http() as http:
+        answer = http.post("/v1/responses", json={"model": voice.model, "input": "go", "stream": streamed})
+
+    assert answer.status_code == status
+    assert answer.headers["retry-after"] == "62"
+    check_error(answer.json())
+    assert len(voice.bodies) == 1

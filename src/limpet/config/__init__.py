@@ -101,6 +101,11 @@ def _providers(sections: Mapping[str, Provider], where: str, environ: Mapping[st
             api_key=section.api_key,
             models=section.models,
             native_shell=section.native_shell,
+            connect_timeout=section.connect_timeout_secs,
+            first_byte_timeout=section.first_byte_timeout_secs,
+            idle_timeout=section.idle_timeout_secs,
+            max_retries=section.max_retries,
+            retry_budget=section.retry_budget_secs,
         )
     for name, variable in USUAL_KEYS.items():
         if not sections and environ.get(variable):

@@ -18,6 +18,7 @@ MIB = 1024 * 1024
 Port = Annotated[int, Between(0, 65_535)]
 Positive = Annotated[int, Between(1)]
 Megabytes = Annotated[int, Between(16)]
+Seconds = Annotated[float, Between(0.1, 86_400)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,11 @@ class Provider:
     api_key: Secret | None = None
     models: tuple[str, ...] = ()
     native_shell: bool = True
+    connect_timeout_secs: Seconds = 10.0
+    first_byte_timeout_secs: Seconds = 120.0
+    idle_timeout_secs: Seconds = 120.0
+    max_retries: Annotated[int, Between(0, 100)] = 3
+    retry_budget_secs: Annotated[float, Between(0, 86_400)] = 30.0
 
 
 RuntimeName = Literal["bubblewrap", "local", "memory"]

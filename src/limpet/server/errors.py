@@ -1,5 +1,6 @@
 """Every error as OpenAI's clients read it: a status and `{"error": {message, type, param, code}}`. Never a traceback."""
 
+import math
 from collections.abc import Mapping
 
 import structlog
@@ -59,7 +60,13 @@ def response_of(problem: LimpetError) -> Response:
         case UpstreamRefused(status=int(status)) if status in _PASSED_ON:
             kind = "rate_limit_error" if status == 429 else "invalid_request_error"
             code = problem.code or ("rate_limit_exceeded" if status == 429 else None)
-            return error_response(status, problem.message, type=kind, param=problem.param, code=code)
+            return error_response(
+                status, problem.message, type=kind, param=problem.param, code=code, headers=_when_again(problem)
+            )
+        case UpstreamRefused(status=503, retry_after=float()):
+            return error_response(
+                503, problem.message, type="server_error", code="provider_error", headers=_when_again(problem)
+            )
         case UpstreamError():
             return error_response(502, problem.message, type="server_error", code="provider_error")
         case FileError():
@@ -73,6 +80,10 @@ def response_of(problem: LimpetError) -> Response:
             return error_response(503, problem.message, type="server_error", code="sandbox_unavailable")
         case _:
             return error_response(500, problem.message, type="server_error", code="server_error")
+
+
+def _when_again(problem: UpstreamRefused) -> dict[str, str] | None:
+    return None if problem.retry_after is None else {"retry-after": str(math.ceil(problem.retry_after))}
 
 
 async def _ours(request: Request, problem: Exception) -> Response:

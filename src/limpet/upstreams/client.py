@@ -25,70 +25,103 @@ class ProviderClient(httpx2.AsyncClient):
     A streamed success that `send` returns has its first byte; what fails later is the caller's to name.
     """
 
-    def __init__(self, settings: ProviderSettings, *, retries: Retries, clock: Clock) -> None:
+    def __init__(self, settings: ProviderSettings, *, retries: Retries | None, clock: Clock) -> None:
+        first_byte, idle = settings.first_byte_timeout, settings.idle_timeout
         super().__init__(
             # The system's certificates, not a bundled list; SSL_CERT_FILE is honoured.
             verify=ssl.create_default_context(),
-            timeout=httpx2.Timeout(settings.timeout, connect=settings.connect_timeout, pool=None),
+            timeout=httpx2.Timeout(max(first_byte, idle), connect=settings.connect_timeout, pool=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
             follow_redirects=False,
         )
-        self._retries = retries
+        self._retries = retries or Retries(most=settings.max_retries, budget=settings.retry_budget)
         self._clock = clock
+        self._first_byte = first_byte
+        # Where the client's own limit holds silence already, each chunk passes without another clock.
+        self._idle = idle if idle < first_byte else None
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         """See httpx2. Raises the last attempt's error; an error status of the last attempt is returned."""
         if not stream:
             return await super().send(request, **options)
-        attempt = 0
+        attempt, first_failure = 0, None
         while True:
-            wait = await self._attempt(request, attempt, options)
+            wait = await self._attempt(request, attempt, first_failure, options)
             if isinstance(wait, httpx2.Response):
                 return wait
+            first_failure = self._clock.monotonic() if first_failure is None else first_failure
             await anyio.sleep(wait)
             attempt += 1
 
-    async def _attempt(self, request: httpx2.Request, attempt: int, options: dict[str, Any]) -> httpx2.Response | float:
+    async def _attempt(
+        self, request: httpx2.Request, attempt: int, first_failure: float | None, options: dict[str, Any]
+    ) -> httpx2.Response | float:
         """The answer to return, or the seconds to wait before the next attempt."""
-        response: httpx2.Response | None = None
         try:
-            response = await super().send(request, stream=True, **options)
-            if response.is_success:
-                await _wait_for_first_byte(response)
-                return response
-        except BaseException as error:
-            if response is not None:
-                await close(response)
-            wait = self._retries.wait_after_failure(attempt) if isinstance(error, AGAIN) else None
+            response = await self._answer(request, options)
+        except AGAIN:
+            wait = self._retries.wait_after_failure(attempt, spent=self._since(first_failure))
             if wait is None:
                 raise
             return wait
-        now = self._clock.now() / MICROSECONDS
-        told = self._retries.wait_after_status(attempt, response.status_code, response.headers, now=now)
+        if response.is_success:
+            return response
+        now, spent = self._clock.now() / MICROSECONDS, self._since(first_failure)
+        told = self._retries.wait_after_status(attempt, response.status_code, response.headers, now=now, spent=spent)
         if told is None:
             return response
         await close(response)
         return told
 
+    async def _answer(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        """An answer; a success has its first byte. Raises ReadTimeout where that does not come in time."""
+        response: httpx2.Response | None = None
+        with anyio.move_on_after(self._first_byte):
+            try:
+                response = await super().send(request, stream=True, **options)
+                if response.is_success:
+                    await _wait_for_first_byte(response, idle=self._idle)
+            except BaseException:
+                if response is not None:
+                    await close(response)
+                raise
+            return response
+        raise httpx2.ReadTimeout(f"no byte of an answer came within {self._first_byte:g} s (first_byte_timeout_secs)")
+
+    def _since(self, moment: float | None) -> float:
+        return 0.0 if moment is None else self._clock.monotonic() - moment
+
 
 class _Begun(httpx2.AsyncByteStream):
-    """A body whose first chunk was read already."""
+    """A body whose first chunk was read already. `idle` is the most seconds between two chunks, None where that is held elsewhere."""
 
-    def __init__(self, first: bytes, rest: AsyncIterator[bytes], body: httpx2.AsyncByteStream) -> None:
+    def __init__(
+        self, first: bytes, rest: AsyncIterator[bytes], body: httpx2.AsyncByteStream, *, idle: float | None
+    ) -> None:
+        self._idle = idle
         self._first = first
         self._rest = rest
         self._body = body
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self._first
-        async for chunk in self._rest:
-            yield chunk
+        if self._idle is None:
+            async for chunk in self._rest:
+                yield chunk
+            return
+        while (following := await self._next(self._idle)) is not None:
+            yield following
+
+    async def _next(self, idle: float) -> bytes | None:
+        with anyio.move_on_after(idle):
+            return await anext(self._rest, None)
+        raise httpx2.ReadTimeout(f"nothing more came for {idle:g} s (idle_timeout_secs)")
 
     async def aclose(self) -> None:
         await self._body.aclose()
 
 
-async def _wait_for_first_byte(response: httpx2.Response) -> None:
+async def _wait_for_first_byte(response: httpx2.Response, *, idle: float | None) -> None:
     body = response.stream
     if not isinstance(body, httpx2.AsyncByteStream):
         raise TypeError("A streamed answer has an asynchronous body.")
@@ -96,10 +129,17 @@ async def _wait_for_first_byte(response: httpx2.Response) -> None:
     first = await anext(rest, None)
     if first is None:
         raise httpx2.RemoteProtocolError("The answer was empty.")
-    response.stream = _Begun(first, rest, body)
+    response.stream = _Begun(first, rest, body, idle=idle)
 
 
 async def close(response: httpx2.Response) -> None:
     """Close the connection, also when cancelled: the provider must learn at once that nobody listens any more."""
     with anyio.move_on_after(CLOSING_SECONDS, shield=True):
         await response.aclose()
+
+
+def reason_of(error: BaseException) -> str:
+    """What a failure of the connection says; the client's own time-outs have no words."""
+    if isinstance(error, httpx2.ReadTimeout) and not str(error):
+        return "nothing more came within idle_timeout_secs"
+    return str(error) or type(error).__name__

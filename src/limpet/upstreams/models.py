@@ -4,7 +4,7 @@ What the model is told is in `history` and `asking`, what it says in `answer`; h
 says the `Connect` given by the provider's own file.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,15 +17,15 @@ from pydantic_ai.messages import ModelResponseStreamEvent
 from pydantic_ai.models import Model, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
-from limpet.core.clock import Clock, SystemClock
+from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.upstreams.answer import Answer
 from limpet.upstreams.asking import names_of, request_parameters, settings
-from limpet.upstreams.client import ProviderClient
+from limpet.upstreams.client import ProviderClient, reason_of
 from limpet.upstreams.function_names import TOOL_TYPES, FunctionNames
 from limpet.upstreams.history import messages_of
 from limpet.upstreams.refusals import header_value, hide_key, refusal
-from limpet.upstreams.retries import Retries
+from limpet.upstreams.retries import Retries, told_wait
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.upstream import Turn, TurnEvent
 
@@ -66,7 +66,7 @@ class ModelsUpstream:
         self.type = given.type
         self._given = given
         self._connect = connect
-        self._retries = retries or Retries()
+        self._retries = retries
         self._clock = clock or SystemClock()
         self._client: ProviderClient | None = None
 
@@ -149,7 +149,8 @@ class ModelsUpstream:
             return UpstreamBroken(self.name, self._reason(error))
         if isinstance(error, ModelHTTPError):
             body = msgspec.json.encode(error.body) if error.body is not None else b""
-            return refusal(self.name, error.status_code, body, self._given.api_key)
+            wait = told_wait(_headers_of(error), now=self._clock.now() / MICROSECONDS)
+            return refusal(self.name, error.status_code, body, self._given.api_key, retry_after=wait)
         if isinstance(error, UserError):
             return UpstreamRefused(self.name, 400, self._reason(error))
         if isinstance(error, ModelAPIError):
@@ -158,9 +159,15 @@ class ModelsUpstream:
 
     def _reason(self, error: BaseException) -> str:
         """What the first of the chained errors says: the libraries' own wrap it in words of little use."""
-        while error.__cause__ is not None:
+        while error.__cause__ is not None and not isinstance(error, httpx2.ReadTimeout):
             error = error.__cause__
-        return self._hide(str(error) or type(error).__name__)
+        return self._hide(reason_of(error))
 
     def _hide(self, text: str) -> str:
         return hide_key(text, self._given.api_key)
+
+
+def _headers_of(error: ModelHTTPError) -> Mapping[str, str]:
+    """The headers of the answer that the provider's client refused; the library's error does not keep them."""
+    response = getattr(error.__cause__, "response", None)
+    return response.headers if isinstance(response, httpx2.Response) else {}

@@ -61,7 +61,9 @@ class KeyFilter:
                 return value
 
 
-def refusal(provider: str, status: int, body: bytes, key: Secret | None) -> UpstreamRefused:
+def refusal(
+    provider: str, status: int, body: bytes, key: Secret | None, *, retry_after: float | None = None
+) -> UpstreamRefused:
     """The error for an answer that is not 2xx. Read are OpenAI's and Anthropic's shapes and those of common servers; else the text."""
     error = _error_object(body)
     message = error.get("message") or error.get("detail") or error.get("error")
@@ -71,13 +73,15 @@ def refusal(provider: str, status: int, body: bytes, key: Secret | None) -> Upst
         message = text[:SHOWN_CHARACTERS] or f"HTTP status {status} without a message."
     code = error.get("code") or error.get("type")
     param = error.get("param")
-    return UpstreamRefused(
+    refused = UpstreamRefused(
         provider,
         status,
         hide_key(message, key),
         code=hide_key(str(code), key) if code is not None else None,
         param=hide_key(param, key) if isinstance(param, str) else None,
     )
+    refused.retry_after = retry_after
+    return refused
 
 
 def refuse_hosted_tools(turn: Turn, *, provider: str) -> None:

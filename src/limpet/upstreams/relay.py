@@ -11,13 +11,13 @@ import anyio
 import httpx2
 import msgspec
 
-from limpet.core.clock import Clock, SystemClock
+from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
-from limpet.upstreams.client import ProviderClient, close
+from limpet.upstreams.client import ProviderClient, close, reason_of
 from limpet.upstreams.refusals import KeyFilter, header_value, hide_key, refusal
 from limpet.upstreams.relay_events import Reader
 from limpet.upstreams.relay_request import request_body
-from limpet.upstreams.retries import Retries
+from limpet.upstreams.retries import Retries, told_wait
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.sse import Frames, FrameTooLarge
 from limpet.upstreams.upstream import Turn, TurnEvent
@@ -41,7 +41,7 @@ class RelayUpstream:
         self.name = settings.name
         self.has_native_shell = settings.native_shell
         self._settings = settings
-        self._retries = retries or Retries()
+        self._retries = retries
         self._clock = clock or SystemClock()
         self._client: ProviderClient | None = None
 
@@ -137,7 +137,9 @@ class RelayUpstream:
         """Raises UpstreamRefused for an error status, and for an answer that is no stream."""
         if not response.is_success:
             body = await _beginning_of(response)
-            raise refusal(self.name, response.status_code, body, self._settings.api_key)
+            now = self._clock.now() / MICROSECONDS
+            wait = told_wait(response.headers, now=now)
+            raise refusal(self.name, response.status_code, body, self._settings.api_key, retry_after=wait)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in {"application/json", "text/html"}:
             raise UpstreamRefused(
@@ -145,7 +147,7 @@ class RelayUpstream:
             )
 
     def _said(self, error: Exception) -> str:
-        return hide_key(str(error) or type(error).__name__, self._settings.api_key)
+        return hide_key(reason_of(error), self._settings.api_key)
 
 
 def _body(response: httpx2.Response) -> AsyncIterator[bytes]:

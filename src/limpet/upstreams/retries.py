@@ -1,5 +1,6 @@
 """Whether and when to ask a provider again. Decides; who waits is elsewhere."""
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,44 +8,52 @@ from email.utils import parsedate_to_datetime
 
 TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
+MOST_SECONDS = 365 * 24 * 3600.0  # that a provider can ask for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """How often and how patiently. `first_wait` is in seconds and doubles; half of it is left to chance. A provider that says when to
-    come again is believed up to `longest_wait` seconds; beyond that it is not asked again."""
+    """How often and how patiently. `first_wait` is in seconds and doubles; half of it is left to chance. No attempt begins later than
+    `budget` seconds after the first one failed: a provider that wants more time is not asked again."""
 
     most: int = 3
     first_wait: float = 0.5
-    longest_wait: float = 30.0
+    budget: float = 30.0
 
-    def wait_after_status(self, attempt: int, status: int, headers: Mapping[str, str], *, now: float) -> float | None:
-        """Seconds to wait before the next attempt, None to give up. `attempt` counts from 0; `now` is seconds since 1970."""
+    def wait_after_status(
+        self, attempt: int, status: int, headers: Mapping[str, str], *, now: float, spent: float = 0.0
+    ) -> float | None:
+        """Seconds to wait before the next attempt, None to give up. `attempt` counts from 0; `now` is seconds since 1970, `spent`
+        seconds since the first failure."""
         if status != TOO_MANY_REQUESTS and status < SERVER_ERROR:
             return None
-        told = _told_wait(headers, now=now)
+        told = told_wait(headers, now=now)
         if told is None:
-            return self.wait_after_failure(attempt)
-        if attempt >= self.most or told > self.longest_wait:
+            return self.wait_after_failure(attempt, spent=spent)
+        if attempt >= self.most or told > self.budget - spent:
             return None
         return told
 
-    def wait_after_failure(self, attempt: int) -> float | None:
+    def wait_after_failure(self, attempt: int, *, spent: float = 0.0) -> float | None:
         """The same after a connection that failed before the first byte."""
         if attempt >= self.most:
             return None
         # Half of the wait is chance, so that many clients don't come back at once.
-        return float(self.first_wait * 2**attempt * random.uniform(0.5, 1.0))
+        wait = float(self.first_wait * 2**attempt * random.uniform(0.5, 1.0))
+        return wait if wait <= self.budget - spent else None
 
 
-def _told_wait(headers: Mapping[str, str], *, now: float) -> float | None:
+def told_wait(headers: Mapping[str, str], *, now: float) -> float | None:
     """Seconds of `retry-after-ms` or `Retry-After` (a number or a date), None where they say nothing readable."""
     for name, unit in (("retry-after-ms", 1_000.0), ("retry-after", 1.0)):
         try:
-            return max(0.0, float(headers[name]) / unit)
+            wait = float(headers[name]) / unit
         except (KeyError, ValueError):
             continue
+        if math.isfinite(wait):
+            return min(max(0.0, wait), MOST_SECONDS)
     try:
-        return max(0.0, parsedate_to_datetime(headers["retry-after"]).timestamp() - now)
-    except (KeyError, ValueError):
+        date = parsedate_to_datetime(headers["retry-after"])
+        return min(max(0.0, date.timestamp() - now), MOST_SECONDS)
+    except (KeyError, ValueError, OverflowError):
         return None

@@ -18,8 +18,10 @@ class ProviderSettings:
 
     `base_url` is the address in front of `/responses`, `/chat/completions` or `/v1/messages`; None is the type's usual one.
     `models` are names or glob patterns of the models that it serves; none at all is every model, by the name `provider/model` only.
-    `native_shell = False` shows a Responses-native provider a function tool in place of its own shell tool. `timeout` is seconds
-    without a byte from the provider, `connect_timeout` seconds to reach it.
+    `native_shell = False` shows a Responses-native provider a function tool in place of its own shell tool. Times are in
+    seconds: `connect_timeout` to reach the provider, `first_byte_timeout` from the request to the first byte of its answer,
+    `idle_timeout` between two bytes, `retry_budget` after the first failure until it is asked for the last time, at most
+    `max_retries` times again.
     """
 
     name: str
@@ -28,8 +30,11 @@ class ProviderSettings:
     api_key: Secret | None = None
     models: tuple[str, ...] = ()
     native_shell: bool = True
-    timeout: float = 600.0
     connect_timeout: float = 10.0
+    first_byte_timeout: float = 120.0
+    idle_timeout: float = 120.0
+    max_retries: int = 3
+    retry_budget: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)

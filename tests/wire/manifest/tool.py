@@ -4,6 +4,12 @@ from tests.wire.manifest.promise import Promise, span
 
 TOOL = (
     Promise(
+        id="retry-after-reaches-the-client",
+        owed_by="A1",
+        decided="provider time and retries",
+        says="A provider's 429 or 503 that would outlast the retry budget reaches the client at once, with `Retry-After`.",
+    ),
+    Promise(
         id="prewarm-runs-nothing",
         owed_by="A1",
         decided="fields of OpenAI's requests",
