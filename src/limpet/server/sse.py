@@ -11,6 +11,7 @@ from limpet.responses.replay import Saying, Told
 
 KEEP_ALIVE_SECONDS = 15.0
 FRAMES_AT_ONCE = 32
+BYTES_AT_ONCE = 64 * 1024  # one frame may have more
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -25,10 +26,18 @@ def frame(told: Saying) -> bytes:
     return b"event: " + told.type.encode() + b"\ndata: " + told.payload() + b"\n\n"
 
 
-def pieces(batch: Sequence[Saying]) -> Iterator[Sequence[Saying]]:
+def pieces(batch: Sequence[Saying]) -> Iterator[bytes]:
     """What is written at once: a few frames, so that a client that reads slowly is not handed a whole journal in one piece."""
-    for start in range(0, len(batch), FRAMES_AT_ONCE):
-        yield batch[start : start + FRAMES_AT_ONCE]
+    some: list[bytes] = []
+    size = 0
+    for told in batch:
+        some.append(frame(told))
+        size += len(some[-1])
+        if len(some) == FRAMES_AT_ONCE or size > BYTES_AT_ONCE:
+            yield b"".join(some)
+            some, size = [], 0
+    if some:
+        yield b"".join(some)
 
 
 class EventStream:
@@ -80,8 +89,8 @@ class EventStream:
         try:
             async for batch in self._events:
                 last = batch[-1].seq
-                for some in pieces(batch):
-                    await self._write(send, b"".join(frame(told) for told in some))
+                for piece in pieces(batch):
+                    await self._write(send, piece)
         except LimpetError as problem:
             # Too late for a status: the stream itself says what happened.
             log.warning("stream_broke", reason=problem.message)
