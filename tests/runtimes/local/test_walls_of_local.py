@@ -146,7 +146,7 @@ async def test_only_what_is_named_and_what_programs_need_can_be_read(runtime: Lo
     async with box_of(runtime, walls=Walls(paths=(str(tmp_path / "named"),))) as box:
         reading: tuple[Outcome, str, str] = await run(
             box,
-            f"echo x > file; cat file {tmp_path}/named/file; ls / /var {Path.home()}; /usr/bin/python3 -c 'print(7)'; cat /proc/1/environ",
+            f"echo x > file; cat file {tmp_path}/named/file; ls / /var {Path.home()}; /usr/bin/python3 -c 'print(7)'",
         )
         if here is not None:
             assert "other" not in (await run(box, f"cat {here}/other/file"))[1]
