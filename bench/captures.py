@@ -1,7 +1,9 @@
-"""What a capture costs that finds three changed files in a large tree, beside a look through the whole tree."""
+"""What a capture costs that finds three changed files in a large tree, beside a look through the whole tree, and what very many new
+files cost the command that follows."""
 
 import gc
 import os
+import time
 from pathlib import Path
 
 from bench.table import Line, Scale, by_turns, compared
@@ -14,7 +16,8 @@ from limpet.store.database import Database, DatabaseSettings
 
 TENANT = "default"
 PER_DIRECTORY = 50
-ALL_AT_ONCE = ContainerSettings(max_files_per_exec=1_000_000)
+NEW_FILES = 20_000
+ALL_AT_ONCE = ContainerSettings(max_files_per_exec=1_000_000, max_entries=1_000_000)
 
 
 async def rows(scale: Scale) -> list[Line]:
@@ -48,12 +51,38 @@ async def rows(scale: Scale) -> list[Line]:
             whole = HostFiles({"/mnt/data": data})
             changed, idle, floor = await by_turns(change_and_capture, nothing_and_capture, list_all, n=scale.of(30))
         await manager.delete(TENANT, container)
+        after, quiet = await _commands_after_many_files(manager, scale)
     return [
         compared(
             f"capture of 3 changed files among {files}", changed, "a list of all of them", floor, target="<= 30 ms"
         ),
         compared(f"capture of nothing among {files}", idle, "a list of all of them", floor),
+        compared(
+            f"`true` and its capture after {scale.of(NEW_FILES)} new files",
+            after,
+            "the same in an empty container",
+            quiet,
+            target="<= 100 ms",
+        ),
     ]
+
+
+async def _commands_after_many_files(manager: ContainerManager, scale: Scale) -> tuple[list[float], list[float]]:
+    """Seconds of commands that each follow very many new files, and of such that follow none."""
+    after: list[float] = []
+    quiet: list[float] = []
+    for turn in range(scale.of(5)):
+        for seconds, files in ((after, scale.of(NEW_FILES)), (quiet, 0)):
+            container = (await manager.create(TENANT, name=f"bench{turn}", spec=manager.narrow({}))).id
+            async with manager.lease(TENANT, container) as lease:
+                await lease.workspace.run(f"mkdir new; cd new; seq {files} | xargs -r touch")
+                await lease.capture()
+                begun = time.perf_counter()
+                await lease.workspace.run("true")
+                await lease.capture()
+                seconds.append(time.perf_counter() - begun)
+            await manager.delete(TENANT, container)
+    return after, quiet
 
 
 def _plant(data: Path, files: int) -> None:

@@ -276,6 +276,24 @@ async def test_a_look_takes_no_longer_for_names_beyond_the_bound(watching: Watch
     assert not tree.look().is_over
 
 
+async def test_what_there_was_no_room_for_is_not_tried_again_whenever_something_happens_above_it(
+    watching: Watching, root: Path
+) -> None:
+    for directory in range(30):
+        (root / str(directory)).mkdir()
+        for number in range(60):
+            (root / str(directory) / f"file-{number}").touch()
+    tree = WatchedTree(watching, root, "/mnt/data", most_entries=100)
+    assert tree.look().is_over
+    (root / "again").touch()
+    look = tree.look()
+    assert (names(look), look.is_over) == (["again"], True)
+    for directory in range(29):
+        shutil.rmtree(root / str(directory))
+    assert "29/file-7" in {name for _ in range(2) for name in names(tree.look())} | set(names(tree.look()))
+    assert not tree.look().is_over
+
+
 async def test_whatever_is_done_beyond_the_bound_a_look_shows_all_once_there_is_room(
     watching: Watching, root: Path
 ) -> None:

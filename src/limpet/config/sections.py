@@ -152,7 +152,7 @@ class Containers:
     max_idle_ttl_secs: Positive = 60 * 24 * 3600
     max_files_per_exec: Positive = 1000
     max_bytes_per_file: Positive = 25 * MIB
-    max_entries: Annotated[int, Between(1000, 10_000_000)] = 100_000
+    max_entries: Annotated[int, Between(1000, 10_000_000)] = 50_000
     generated_directories: tuple[str, ...] = GENERATED
     generated_markers: tuple[str, ...] = MARKERS
     max_input_files_per_request: Positive = 50

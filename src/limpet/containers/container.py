@@ -35,7 +35,7 @@ class ContainerSettings:
     max_idle_ttl_secs: int = 5_184_000
     max_files_per_exec: int = 1000
     max_bytes_per_file: int = 25 * MIB
-    max_entries: int = 100_000
+    max_entries: int = 50_000
     generated_directories: tuple[str, ...] = GENERATED
     generated_markers: tuple[str, ...] = MARKERS
     first_user_id: int = 2_000_000_000

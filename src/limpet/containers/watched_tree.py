@@ -13,6 +13,7 @@ import math
 import os
 import stat
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from limpet.runtimes.beneath import DIRECTORY, LinkInTheWay, open_beneath
 from limpet.runtimes.hostfiles import described, is_unfinished
 
 EVERYTHING_AFTER = 300.0  # seconds
-MOST_ENTRIES = 100_000  # of one container
+MOST_ENTRIES = 50_000  # of one container
 LARGE = 8  # a directory with more than this part of the room comes after the others
 TRYING_AGAIN = 60.0  # seconds after watches ran out
 _TOO_MANY = frozenset({errno.ENOSPC, errno.ENOMEM})
@@ -155,14 +156,19 @@ class WatchedTree:
 
     def _read_below(self, base: int, waiting: list[str], read: dict[str, _Node], *, everything: bool) -> None:
         """Read directories and what is below them. One with very many entries is read on when the others had their turn."""
-        large: list[str] = []
+        large: deque[str] = deque()
         while waiting or large:
             is_last = not waiting
-            path = large.pop() if is_last else waiting.pop()
+            path = large.popleft() if is_last else waiting.pop()
             before = self._nodes.get(path)
             self._account(path, None)
-            room = min(self.most_entries - self._entries, self._left)
-            node = self._read(base, path, room if is_last else min(room, room // LARGE + 1))
+            free = self.most_entries - self._entries
+            # Half of what a look may read is kept for the large ones.
+            room = min(free, self._left) if is_last else min(free // LARGE + 1, self._left - self.most_entries)
+            if room <= 0 and not is_last:
+                large.append(path)
+                continue
+            node = self._read(base, path, room)
             if node is None:
                 continue
             if not node.is_complete and not is_last:
@@ -174,7 +180,8 @@ class WatchedTree:
                 below = _joined(path, name)
                 inner = self._nodes.get(below)
                 is_same = inner is not None and inner.inode == inode and inner.watch is not None
-                if below not in read and (everything or not is_same):
+                # What there was no room for is tried again when there is room (`_some`), not whenever something happens above it.
+                if below not in read and (everything or not (is_same or below in self._unread)):
                     waiting.append(below)
 
     def _read(self, base: int, path: str, room: int) -> _Node | None:
