@@ -1,6 +1,7 @@
 """`[storage.*]`: the same files in every backend, none lost when the settings change, all moved when the operator asks."""
 
 import os
+import socket
 import sqlite3
 import subprocess
 import time
@@ -224,3 +225,22 @@ def test_two_moves_at_once_are_one(home_directory: Path) -> None:
             with pytest.raises(AssertionError, match=r"storage\.lock is locked"):
                 move(gateway)
         move(gateway)
+
+
+def test_a_small_upload_behind_a_large_one_on_the_same_connection_is_taken(home_directory: Path) -> None:
+    with running(home_directory, runtime="memory") as gateway, gateway.http() as http:
+        for size in (1_000_000, 100):
+            form = {"data": {"purpose": "user_data"}, "files": {"file": ("x", bytes(size))}}
+            assert http.post("/v1/files", **form).status_code == 200
+        body = b"--b\r\ncontent-disposition: form-data; name=purpose\r\n\r\nuser_data\r\n--b\r\ncontent-disposition: form-data; "
+        body += b"name=file; filename=x\r\n\r\nx\r\n--b--\r\n"
+        head = b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-type: multipart/form-data; boundary=b\r\n"
+        host, port = gateway.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=5) as connection:
+            large = body.replace(b"\r\nx\r\n", b"\r\n" + bytes(1_000_000) + b"\r\n")
+            for sent in (large, body):
+                connection.sendall(head + b"content-length: %d\r\n\r\n" % len(sent) + sent)
+                answer = b""
+                while not answer.endswith(b"}"):
+                    answer += connection.recv(65536)
+                assert answer.startswith(b"HTTP/1.1 200"), answer

@@ -74,6 +74,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._header_count = 0
         self._queued_bytes = 0  # of the heads of pipelined requests
         self._body_bytes = 0
+        self._all_body_bytes = 0  # over all requests: one piece of data may begin the next request
         self._window_bytes = 0
         self._framing_bytes = 0
         self._silent_bytes = 0  # of the body's framing, since the last byte of the body itself
@@ -133,7 +134,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._phase is _Phase.IDLE:
             self._begin(_Phase.HEAD, since=self._since if self._is_fresh else None)
-        body_bytes = self._body_bytes
+        all_bodies = self._all_body_bytes
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -142,7 +143,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse(self._refusal)
         else:
-            self._count(len(data), self._body_bytes - body_bytes)
+            self._count(len(data), self._all_body_bytes - all_bodies)
 
     def _count(self, fed: int, body: int) -> None:
         """Hold what the parser keeps to itself to its bounds: `fed` bytes went in, `body` bytes of a body came out."""
@@ -192,6 +193,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
+        self._all_body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
