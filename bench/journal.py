@@ -13,7 +13,7 @@ from limpet.core.ids import new_id
 from limpet.store.database import Database, DatabaseSettings
 from limpet.store.entries import COLUMNS, Entry, row_of
 from limpet.store.journal import Journal
-from limpet.store.log import Log
+from limpet.store.open_journal import OpenJournal
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.store.sqlite import connect
 
@@ -85,31 +85,31 @@ def _entry(seq: int) -> Entry:
     return Entry(seq=seq, step=0, type="response.output_text.delta", data=DATA)
 
 
-async def _append(logs: list[Log]) -> None:
+async def _append(logs: list[OpenJournal]) -> None:
     async with anyio.create_task_group() as tasks:
         for log in logs:
             tasks.start_soon(_write, log)
 
 
-async def _append_followed(journal: Journal, logs: list[Log]) -> None:
+async def _append_followed(journal: Journal, logs: list[OpenJournal]) -> None:
     async with anyio.create_task_group() as tasks:
         for log in logs:
             tasks.start_soon(_follow, journal, log, log.next_seq)
             tasks.start_soon(_write, log)
 
 
-async def _write(log: Log) -> None:
+async def _write(log: OpenJournal) -> None:
     for seq in range(log.next_seq, log.next_seq + EVENTS):
         await log.append(_entry(seq))
     await log.flush()
 
 
-async def _follow(journal: Journal, log: Log, first: int) -> None:
+async def _follow(journal: Journal, log: OpenJournal, first: int) -> None:
     async for entry in journal.tail(log.response_id, after=first - 1):
         if entry.seq == first + EVENTS - 1:
             return
 
 
-async def _one(log: Log) -> None:
+async def _one(log: OpenJournal) -> None:
     await log.append(_entry(log.next_seq))
     await log.flush()

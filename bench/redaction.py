@@ -11,7 +11,7 @@ from pathlib import Path
 from bench import bare
 from bench.table import Line, Row, Scale, by_turns, compared
 from limpet.core.secret import Secret
-from limpet.guard.redact import Redaction, Redactor
+from limpet.guard.redaction.redactor import Redaction, Redactor
 
 MEGABYTE = 1_000_000
 KNOWN = 400

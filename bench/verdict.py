@@ -7,9 +7,9 @@ import anyio
 
 from bench.table import Line, NotMeasured, Scale, compared, seconds
 from limpet.core.command import Command, Script
-from limpet.guard.judge import Judge
-from limpet.guard.policy import Policy
-from limpet.guard.syntax import Parser, program_of_this_python
+from limpet.guard.policy.bash.parser import Parser, program_of_this_python
+from limpet.guard.policy.judge import Judge
+from limpet.guard.policy.policy import Policy
 
 SHAPES = (
     "grep -rn 'name{0}' src --include='*.py' | head -5 && echo done",

@@ -169,7 +169,7 @@ def test_only_wiring_loads_by_name() -> None:
 def test_the_agent_stays_within_python_3_9() -> None:
     text = '"""Runs inside the box."""\n\nmatch 1:\n    case _:\n        pass\n'
 
-    assert "invalid-syntax" in lint("src/limpet/runtimes/bubblewrap/inside/agent.py", text)
+    assert "invalid-syntax" in lint("src/limpet/runtimes/agent/agent.py", text)
     assert "invalid-syntax" not in lint("src/limpet/runtimes/bubblewrap/box.py", text)
 
 
@@ -244,12 +244,15 @@ def test_an_unknown_verb_is_refused() -> None:
     assert (refused.returncode, refused.stderr.splitlines()[-1]) == (1, "dev: there is no verb serve.")
 
 
-@pytest.mark.parametrize("verb", ["setup", "test", "up", "bench"])
+LACKS = {"up": "bubblewrap", "bench": "bubblewrap", "test": "bubblewrap procps", "setup": "bubblewrap procps"}
+
+
+@pytest.mark.parametrize("verb", LACKS)
 def test_a_machine_without_python_and_bubblewrap_is_told_what_it_lacks(tmp_path: Path, verb: str) -> None:
     refused = run(tmp_path / "dev", verb, **bare_machine(tmp_path))
 
     assert refused.returncode == 1
-    assert refused.stderr.startswith("dev: this machine lacks python3-venv bubblewrap;")
+    assert refused.stderr.startswith(f"dev: this machine lacks python3-venv {LACKS[verb]};")
     assert len(refused.stderr.splitlines()) == 1
     assert not (tmp_path / ".venv").exists()
 

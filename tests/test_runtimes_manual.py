@@ -10,7 +10,7 @@ import pytest
 
 from limpet import wiring
 from limpet.core.ports import Offer
-from limpet.runtimes.bubblewrap.limits import find_groups
+from limpet.runtimes.bubblewrap.limits.groups import find_groups
 from limpet.runtimes.bubblewrap.remedies import SETTINGS, Host, remedy
 from limpet.runtimes.bubblewrap.settings import BubblewrapSettings
 from limpet.runtimes.local.walls import LEAST as LANDLOCK_OF_LOCAL

@@ -16,7 +16,10 @@ DOCUMENT = (ROOT / "docs/threat-model.md").read_text("utf-8")
 HEADER = "| promise | holds for | kind | how | tests |"
 HOLDS_FOR = {"every box", "root's boxes", "user's boxes", "gateway"}
 # Those that run once more as an ordinary user where root runs them.
-_BOXES = "essentials users promises bounds effects siege seccomp walls bricks hosts hazards outside time_limits agent_protocol".split()
+_BOXES = (
+    "essentials users promises bounds effects hostile_survivors seccomp"
+    " walls bricks hosts hazards namespace_bounds time_limits agent_protocol"
+).split()
 AS_BOTH = (
     *(f"tests/runtimes/bubblewrap/test_{name}.py" for name in _BOXES),
     "tests/runtimes/test_supervision.py",

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from limpet.core.ports import Process as Process
     from limpet.core.ports import SandboxRef as SandboxRef
     from limpet.core.secret import Secret as Secret
-    from limpet.guard.policy import Policy as Policy
-    from limpet.guard.redact import Redaction as Redaction
+    from limpet.guard.policy.policy import Policy as Policy
+    from limpet.guard.redaction.redactor import Redaction as Redaction
     from limpet.wiring import open_workspace as open_workspace
     from limpet.workspace.approvals import ApprovalQueue as ApprovalQueue
     from limpet.workspace.approvals import ApprovalRequest as ApprovalRequest
@@ -72,8 +72,8 @@ _HOMES = {
         "SandboxRef",
     ),
     "limpet.core.secret": ("Secret",),
-    "limpet.guard.policy": ("Policy",),
-    "limpet.guard.redact": ("Redaction",),
+    "limpet.guard.policy.policy": ("Policy",),
+    "limpet.guard.redaction.redactor": ("Redaction",),
     "limpet.wiring": ("open_workspace",),
     "limpet.workspace.approvals": (
         "ApprovalQueue",

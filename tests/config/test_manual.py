@@ -3,7 +3,7 @@ import tomllib
 from pathlib import Path
 
 from limpet.config import load_config
-from limpet.config.bind import Known, known_keys
+from limpet.config.bind import KnownKey, known_keys
 from limpet.config.sections import Sections
 
 MANUAL = Path(__file__).parents[2] / "docs/config.md"
@@ -12,7 +12,7 @@ ROW = re.compile(r"\| `([^`]+)` \| ([^|]+) \| `?([^|`]+)`? \| \S[^|]*\|")
 
 def test_the_manual_lists_every_key_with_its_type_and_default_and_no_other() -> None:
     rows = [match for line in MANUAL.read_text().splitlines() if (match := ROW.fullmatch(line))]
-    listed = [Known(key=row[1], type=row[2], default=row[3]) for row in rows]
+    listed = [KnownKey(key=row[1], type=row[2], default=row[3]) for row in rows]
     assert listed == list(known_keys(Sections))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from limpet.containers.bundle import MANIFEST, Bundle, Part, from_markdown, from_parts, from_zip
+from limpet.containers.skill_bundle import MANIFEST, Part, SkillBundle, from_markdown, from_parts, from_zip
 from limpet.containers.unpack_budget import MIB, UnpackBudget, UnpackLimits
 from limpet.core.errors import RequestInvalid, RequestTooLarge
 
@@ -31,7 +31,7 @@ def sound(**files: bytes) -> dict[str, bytes]:
     return {"tables/SKILL.md": FRONT, **{f"tables/{path}": data for path, data in files.items()}}
 
 
-def unpack(directory: Path, data: bytes, *, budget: UnpackBudget | None = None) -> Bundle:
+def unpack(directory: Path, data: bytes, *, budget: UnpackBudget | None = None) -> SkillBundle:
     directory.mkdir(parents=True)
     return from_zip(io.BytesIO(data), directory, budget=budget or UnpackBudget())
 

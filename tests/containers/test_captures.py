@@ -10,12 +10,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from limpet.containers.attachments import IncomingFile
 from limpet.containers.captures import MOST_HASHED, TOGETHER
 from limpet.containers.container import ContainerSettings
-from limpet.containers.known import Known
+from limpet.containers.file_index import FileIndex
 from limpet.containers.lease import Lease
 from limpet.containers.manager import ContainerManager
-from limpet.containers.supplies import Incoming
 from limpet.core.errors import RequestInvalid
 from limpet.core.ports import Runtime
 from limpet.runtimes.memory import MemoryRuntime
@@ -258,7 +258,7 @@ async def test_files_that_come_together_are_brought_in_all_or_not_at_all(
         yield b"half"
         raise RequestInvalid("broke off")
 
-    incoming = [Incoming(name="whole", open=lambda: pieces_of(b"x")), Incoming(name="half", open=broken)]
+    incoming = [IncomingFile(name="whole", open=lambda: pieces_of(b"x")), IncomingFile(name="half", open=broken)]
     with pytest.raises(RequestInvalid):
         await containers.files.bring(lease.record, incoming)
     assert (await lease.workspace.run("ls -A")).stdout == b""
@@ -267,7 +267,7 @@ async def test_files_that_come_together_are_brought_in_all_or_not_at_all(
 
 def test_what_is_known_is_found_by_directory() -> None:
     paths = ["/mnt/data/a", "/mnt/data/b/c", "/mnt/data/b/d/e", "/mnt/data/b/d/f"]
-    known = Known(_row(path) for path in paths)
+    known = FileIndex(_row(path) for path in paths)
     assert (set(known.inside("/mnt/data/b")), set(known.directories("/mnt/data"))) == (
         {"/mnt/data/b/c"},
         {"/mnt/data/b"},

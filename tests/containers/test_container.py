@@ -18,7 +18,7 @@ from limpet.containers.container import (
     sandbox_spec,
     stored_ref,
 )
-from limpet.containers.shapes import container_object
+from limpet.containers.wire_objects import container_object
 from limpet.core.clock import MICROSECONDS
 from limpet.core.ports import Held, Limits, Offer, SandboxRef, TimeToLive, WhileOwned
 from limpet.store.containers import ContainerRecord

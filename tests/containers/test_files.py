@@ -9,7 +9,7 @@ import pytest
 from limpet.containers.container import ContainerSettings
 from limpet.containers.lease import Lease
 from limpet.containers.manager import ContainerManager
-from limpet.containers.shapes import container_file_object
+from limpet.containers.wire_objects import container_file_object
 from limpet.core.errors import NotFound, RequestInvalid, RequestTooLarge
 from limpet.core.ports import Runtime
 from limpet.runtimes.memory import MemoryRuntime

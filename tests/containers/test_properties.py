@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from limpet.containers.attachments import final_names
 from limpet.containers.changes import MAX_NAME_BYTES, safe_name
 from limpet.containers.container import MIB, BoxSettings, ContainerSettings, ContainerSpec, ShellLimits, sandbox_spec
-from limpet.containers.narrowing import adapted, narrow
-from limpet.containers.supplies import final_names
+from limpet.containers.requested_spec import adapted, narrow
 from limpet.core.errors import RequestInvalid
 from limpet.core.ports import Offer
 from limpet.server.files import shown_name

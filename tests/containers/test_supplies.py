@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.containers.bundle import Bundle, BundleFile
-from limpet.containers.supplies import Skill, final_names, write_skills
+from limpet.containers.attachments import Skill, final_names, write_skills
+from limpet.containers.skill_bundle import BundleFile, SkillBundle
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def skill(root: Path, name: str, **files: str) -> Skill:
         target.write_text(text)
         target.chmod(0o755 if text.startswith("#!") else 0o644)
         kept.append(BundleFile(path=path.replace("__", "/"), bytes=len(text), is_program=text.startswith("#!")))
-    bundle = Bundle(name=name, description="d", directory=root, files=tuple(kept))
+    bundle = SkillBundle(name=name, description="d", directory=root, files=tuple(kept))
     return Skill(name=name, description="d", bundle=bundle)
 
 

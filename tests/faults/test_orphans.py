@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from limpet.runtimes.bubblewrap.limits import find_groups
-from limpet.runtimes.bubblewrap.settings import Place
+from limpet.runtimes.bubblewrap.limits.groups import find_groups
+from limpet.runtimes.bubblewrap.settings import BoxPaths
 from tests.support.gateway import LIMPET, Gateway, home_apart, lasting
 from tests.support.host import eventually, processes_of, processes_with
 from tests.support.users import again_as_an_ordinary_user
@@ -52,7 +52,7 @@ def traces(gateway: Gateway) -> Traces:
     running = [] if gateway.process is None else [gateway.process.pid]
     return Traces(
         processes=len([pid for pid in processes_of(home) if pid not in running and not _waits(pid)]),
-        groups=tuple(sorted(groups.all(Place(gateway.home, "").group))) if groups else (),
+        groups=tuple(sorted(groups.all(BoxPaths(gateway.home, "").group))) if groups else (),
         mounts=Path("/proc/self/mountinfo").read_text().count(home),
         run=_names(gateway.home / "run"),
         boxes=_names(gateway.home / "boxes"),

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from limpet.core.command import Argv, Command, Script
-from limpet.guard.judge import Judge, digest
-from limpet.guard.policy import Policy
-from limpet.guard.syntax import Parser
-from limpet.guard.verdict import Allowed, Denied, NeedsApproval, Verdict
+from limpet.guard.policy.bash.parser import Parser
+from limpet.guard.policy.judge import Judge, digest
+from limpet.guard.policy.policy import Policy
+from limpet.guard.policy.verdict import Allowed, Denied, NeedsApproval, Verdict
 
 REFUSED = [
     "rm -rf /",

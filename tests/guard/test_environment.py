@@ -3,14 +3,8 @@
 import pytest
 
 from limpet.core.secret import Secret
-from limpet.guard.environment import (
-    NON_INTERACTIVE,
-    is_dangerous,
-    judge_environment,
-    looks_secret,
-    secrets_in,
-)
-from limpet.guard.verdict import Allowed, Denied
+from limpet.guard.policy.environment import NON_INTERACTIVE, is_dangerous, judge_environment, looks_secret, secrets_in
+from limpet.guard.policy.verdict import Allowed, Denied
 
 # One line for each program that trusts them.
 REFUSED = """

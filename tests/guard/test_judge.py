@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from limpet.core.command import Argv, Command, Script
-from limpet.guard.calls import is_builtin
-from limpet.guard.judge import Judge
-from limpet.guard.policy import Policy
-from limpet.guard.syntax import Parser
-from limpet.guard.verdict import Allowed, Denied, Verdict
+from limpet.guard.policy.bash.parser import Parser
+from limpet.guard.policy.bash.simple_commands import is_builtin
+from limpet.guard.policy.judge import Judge
+from limpet.guard.policy.policy import Policy
+from limpet.guard.policy.verdict import Allowed, Denied, Verdict
 
 WRITING = [
     *("rm a", "rmdir a", "mv a b", "cp a b", "ln -s a b", "mkdir a", "mktemp", "touch a", "truncate -s0 a", "tee a", "install a b"),

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from limpet.core.command import Argv, Command, Script
-from limpet.guard.judge import Judge
-from limpet.guard.policy import Policy
-from limpet.guard.syntax import Parser
-from limpet.guard.verdict import Allowed, Denied, Verdict
+from limpet.guard.policy.bash.parser import Parser
+from limpet.guard.policy.judge import Judge
+from limpet.guard.policy.policy import Policy
+from limpet.guard.policy.verdict import Allowed, Denied, Verdict
 
 OUTSIDE = [
     "cat ../../../etc/hostname",

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from limpet.core.errors import ConfigInvalid
-from limpet.guard.redact import Redaction, Redactor
+from limpet.guard.redaction.redactor import Redaction, Redactor
 
 
 def redactor(*patterns: str, **named: str) -> Redactor:

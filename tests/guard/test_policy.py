@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from limpet.core.errors import ConfigInvalid
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from limpet.guard.table import as_markdown
+from limpet.guard.policy.programs.readers_table import as_markdown
 
 POLICY = Path(__file__).parent.parent.parent / "docs" / "policy.md"
 

@@ -22,7 +22,7 @@ from agents import (
 from agents.run_context import RunContextWrapper
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 from limpet.integrations.openai_agents import function_tools, limpet_shell
 from limpet.tools import tools_for
 from limpet.workspace.workspace import Workspace

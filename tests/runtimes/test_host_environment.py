@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from limpet.runtimes.local.place import Place
+from limpet.runtimes.local.paths import LocalPaths
 from tests.support.runtimes import NAMES, opened
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +64,7 @@ async def test_what_was_planted_in_the_owners_environment_reaches_no_command(nam
 def test_of_the_hosts_variables_a_local_command_gets_only_a_known_few(tmp_path: Path) -> None:
     usual = dict.fromkeys("PATH HOME USER LANG LC_ALL TERM TMPDIR TZ SSL_CERT_FILE".split(), "host")
 
-    given = Place(directory=tmp_path).environment({**PLANTED, **usual, "EDITOR": "host"}, terminal=False)
+    given = LocalPaths(directory=tmp_path).environment({**PLANTED, **usual, "EDITOR": "host"}, terminal=False)
 
     assert {name for name, value in given.items() if value == "host"} <= usual.keys()
     assert not PLANTED.keys() & given.keys()

@@ -17,7 +17,7 @@ from limpet.core.errors import (
     NotAFile,
     PathOutside,
 )
-from limpet.runtimes import beneath
+from limpet.runtimes import open_beneath
 from limpet.runtimes.hostfiles import HostFiles
 
 pytestmark = pytest.mark.anyio
@@ -226,11 +226,11 @@ async def test_what_is_written_belongs_to_the_owner(data: Path) -> None:
 def test_the_walk_for_old_kernels_refuses_the_same_links(data: Path) -> None:
     (data / "real/below").mkdir(parents=True)
     (data / "link").symlink_to("real")
-    base = os.open(data, beneath.DIRECTORY)
+    base = os.open(data, open_beneath.DIRECTORY)
     try:
-        with pytest.raises(beneath.LinkInTheWay):
-            beneath.walk(base, ("link", "below"))
-        found = beneath.walk(base, ("real", "below"))
+        with pytest.raises(open_beneath.LinkInTheWay):
+            open_beneath.walk(base, ("link", "below"))
+        found = open_beneath.walk(base, ("real", "below"))
         assert os.path.samestat(os.fstat(found), os.stat(data / "real/below"))
         os.close(found)
     finally:

@@ -15,9 +15,9 @@ import pytest
 from limpet.core.command import Aborted, Argv, Command, Exited, Lost, Script
 from limpet.core.errors import BadCommand, BootFailed, OfferMissing, SandboxGone
 from limpet.core.ports import Limits, Offer, Process, Sandbox, SandboxSpec, TimeToLive
+from limpet.runtimes.impossible import LONGEST_ARGUMENT, LONGEST_SCRIPT
 from limpet.runtimes.local.keeper import descendants, state
 from limpet.runtimes.local.runtime import LocalRuntime
-from limpet.runtimes.refusals import LONGEST_ARGUMENT, LONGEST_SCRIPT
 
 pytestmark = pytest.mark.anyio
 

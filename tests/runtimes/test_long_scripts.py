@@ -6,9 +6,9 @@ import pytest
 
 from limpet.core.command import Terminal
 from limpet.core.errors import BadCommand
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 from limpet.tools.bash.tool import BashTool
-from limpet.workspace.opening import Asked, open_in
+from limpet.workspace.opening import WorkspaceOptions, open_in
 from limpet.workspace.workspace import Workspace
 from tests.support.gateway import home_apart
 from tests.support.runtimes import opened
@@ -90,7 +90,7 @@ async def test_the_bash_tool_runs_it_and_the_session_moves(box: Workspace, size:
 @pytest.mark.parametrize("runtime", ["local", "bubblewrap"])
 async def test_it_is_judged_and_runs_behind_walls(runtime: str, policy: Policy) -> None:
     with home_apart() as home:
-        async with opened(runtime, home) as made, open_in(made, rules=Asked(policy=policy)) as box:
+        async with opened(runtime, home) as made, open_in(made, rules=WorkspaceOptions(policy=policy)) as box:
             result = await box.run(f"cat <<'E' | wc -c\n{text_of(1_500_000)}E\n")
 
     assert result.stdout.split() == [b"%d" % len(text_of(1_500_000).encode())]

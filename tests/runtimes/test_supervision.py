@@ -14,7 +14,7 @@ from limpet.core.command import Command, Exited, Lost, Outcome, Script
 from limpet.core.errors import SandboxError, SandboxGone
 from limpet.core.ports import Process, Runtime, Sandbox, SandboxSpec
 from limpet.runtimes.bubblewrap import BubblewrapRuntime, BubblewrapSettings
-from limpet.runtimes.bubblewrap.settings import Place
+from limpet.runtimes.bubblewrap.settings import BoxPaths
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.runtimes.memory import MemoryRuntime
 from limpet.runtimes.supervisor import InjectFault
@@ -76,7 +76,7 @@ async def test_a_task_that_raises_ends_its_box_only(
     task: str, error: str, home_of_boxes: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     faults = _Faults(task, ERRORS[error]())
-    faults.doomed = Place.of(home_of_boxes, "doomed").short
+    faults.doomed = BoxPaths.of(home_of_boxes, "doomed").short
     with anyio.fail_after(WITHIN), caplog.at_level(logging.ERROR, "limpet.runtimes"):
         async with await _bubblewrap(home_of_boxes, faults.inject) as runtime:
             ended = await _end_one_of_two(runtime, faults)
@@ -93,7 +93,7 @@ async def test_a_task_that_raises_ends_its_box_only(
 
 async def test_a_task_that_holds_a_time_limit_and_raises_ends_its_box_only(home_of_boxes: Path) -> None:
     faults = _Faults("holds a time limit", _OtherError("made up"))
-    faults.doomed = Place.of(home_of_boxes, "doomed").short
+    faults.doomed = BoxPaths.of(home_of_boxes, "doomed").short
     faults.now.set()
     with anyio.fail_after(WITHIN):
         async with await _bubblewrap(home_of_boxes, faults.inject) as runtime:
@@ -110,7 +110,7 @@ async def test_a_task_that_holds_a_time_limit_and_raises_ends_its_box_only(home_
 
 async def test_a_task_that_bounds_a_box_and_raises_ends_its_box_only(home_of_boxes: Path) -> None:
     faults = _Faults("bounds its terminals", _OtherError("made up"))
-    faults.doomed = Place.of(home_of_boxes, "doomed").short
+    faults.doomed = BoxPaths.of(home_of_boxes, "doomed").short
     faults.now.set()
     with anyio.fail_after(WITHIN):
         async with await _bubblewrap(home_of_boxes, faults.inject) as runtime:

@@ -5,32 +5,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from limpet.server.downloads import Beyond, Part, Unchanged, Wanted, Whole, wanted
+from limpet.server.downloads import ByteRange, NotModified, RangeNotSatisfiable, Wanted, WholeFile, wanted
 
 ETAG = '"abc"'
 CASES: dict[str, tuple[dict[str, str], Wanted]] = {
-    "nothing asked": ({}, Whole()),
-    "the first bytes": ({"range": "bytes=0-3"}, Part(start=0, length=4)),
-    "one byte": ({"range": "bytes=9-9"}, Part(start=9, length=1)),
-    "to the end": ({"range": "bytes=4-"}, Part(start=4, length=6)),
-    "beyond the end is cut": ({"range": "bytes=8-99"}, Part(start=8, length=2)),
-    "the last bytes": ({"range": "bytes=-3"}, Part(start=7, length=3)),
-    "more last bytes than there are": ({"range": "bytes=-99"}, Part(start=0, length=10)),
-    "no last byte": ({"range": "bytes=-0"}, Beyond()),
-    "behind the end": ({"range": "bytes=10-"}, Beyond()),
-    "backwards": ({"range": "bytes=3-2"}, Whole()),
-    "another unit": ({"range": "lines=0-3"}, Whole()),
-    "several": ({"range": "bytes=0-1,4-5"}, Whole()),
-    "no number": ({"range": "bytes=a-b"}, Whole()),
-    "digits of another script": ({"range": "bytes=٠-٣"}, Whole()),
-    "in capitals": ({"range": "BYTES=0-3"}, Part(start=0, length=4)),
-    "if it is still the same": ({"range": "bytes=0-3", "if-range": ETAG}, Part(start=0, length=4)),
-    "if it were the same": ({"range": "bytes=0-3", "if-range": '"xyz"'}, Whole()),
-    "a weak tag proves nothing": ({"range": "bytes=0-3", "if-range": f"W/{ETAG}"}, Whole()),
-    "a date proves nothing": ({"range": "bytes=0-3", "if-range": "Sat, 21 Nov 2026 15:00:00 GMT"}, Whole()),
-    "already there": ({"if-none-match": ETAG}, Unchanged()),
-    "already there among others": ({"if-none-match": f'"x", W/{ETAG}', "range": "bytes=0-3"}, Unchanged()),
-    "another one is there": ({"if-none-match": '"x"'}, Whole()),
+    "nothing asked": ({}, WholeFile()),
+    "the first bytes": ({"range": "bytes=0-3"}, ByteRange(start=0, length=4)),
+    "one byte": ({"range": "bytes=9-9"}, ByteRange(start=9, length=1)),
+    "to the end": ({"range": "bytes=4-"}, ByteRange(start=4, length=6)),
+    "beyond the end is cut": ({"range": "bytes=8-99"}, ByteRange(start=8, length=2)),
+    "the last bytes": ({"range": "bytes=-3"}, ByteRange(start=7, length=3)),
+    "more last bytes than there are": ({"range": "bytes=-99"}, ByteRange(start=0, length=10)),
+    "no last byte": ({"range": "bytes=-0"}, RangeNotSatisfiable()),
+    "behind the end": ({"range": "bytes=10-"}, RangeNotSatisfiable()),
+    "backwards": ({"range": "bytes=3-2"}, WholeFile()),
+    "another unit": ({"range": "lines=0-3"}, WholeFile()),
+    "several": ({"range": "bytes=0-1,4-5"}, WholeFile()),
+    "no number": ({"range": "bytes=a-b"}, WholeFile()),
+    "digits of another script": ({"range": "bytes=٠-٣"}, WholeFile()),
+    "in capitals": ({"range": "BYTES=0-3"}, ByteRange(start=0, length=4)),
+    "if it is still the same": ({"range": "bytes=0-3", "if-range": ETAG}, ByteRange(start=0, length=4)),
+    "if it were the same": ({"range": "bytes=0-3", "if-range": '"xyz"'}, WholeFile()),
+    "a weak tag proves nothing": ({"range": "bytes=0-3", "if-range": f"W/{ETAG}"}, WholeFile()),
+    "a date proves nothing": ({"range": "bytes=0-3", "if-range": "Sat, 21 Nov 2026 15:00:00 GMT"}, WholeFile()),
+    "already there": ({"if-none-match": ETAG}, NotModified()),
+    "already there among others": ({"if-none-match": f'"x", W/{ETAG}', "range": "bytes=0-3"}, NotModified()),
+    "another one is there": ({"if-none-match": '"x"'}, WholeFile()),
 }  # fmt: skip
 
 
@@ -42,13 +42,13 @@ def test_what_is_asked_is_what_is_given(name: str) -> None:
 
 
 def test_an_empty_file_has_no_range() -> None:
-    assert wanted(Headers({"range": "bytes=0-"}), size=0, etag=None) == Beyond()
-    assert wanted(Headers({}), size=0, etag=None) == Whole()
+    assert wanted(Headers({"range": "bytes=0-"}), size=0, etag=None) == RangeNotSatisfiable()
+    assert wanted(Headers({}), size=0, etag=None) == WholeFile()
 
 
 @given(st.text(alphabet="bytes=-0123456789,", max_size=30), st.integers(min_value=0, max_value=100))
 def test_no_range_leads_outside_the_file(text: str, size: int) -> None:
     answer = wanted(Headers({"range": text}), size=size, etag=None)
-    if isinstance(answer, Part):
+    if isinstance(answer, ByteRange):
         assert 0 <= answer.start < size
         assert 0 < answer.length <= size - answer.start

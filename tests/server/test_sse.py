@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from limpet.responses.replay import Told
+from limpet.responses.replay import DecodedEvent
 from limpet.server.sse import EventStream
 
 pytestmark = pytest.mark.anyio
@@ -17,8 +17,8 @@ async def test_a_comment_comes_so_long_after_the_last_byte_and_not_a_window_late
     written: list[tuple[float, bytes]] = []
     commented = anyio.Event()
 
-    async def events() -> AsyncIterator[list[Told]]:
-        yield [Told(seq=0, type="response.created", data={})]
+    async def events() -> AsyncIterator[list[DecodedEvent]]:
+        yield [DecodedEvent(seq=0, type="response.created", data={})]
         await commented.wait()
 
     async def receive() -> dict[str, Any]:

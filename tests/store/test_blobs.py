@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from limpet.core.errors import BlobMissing, PlaceUnusable, StoreFailed
 from limpet.core.secret import Secret
+from limpet.store.blob_locations import Bucket, Directory, InDatabase, Place, from_text, to_text
 from limpet.store.blobs import BLOCK, Blobs, in_blocks
 from limpet.store.blobs_database import DatabaseBlobs
 from limpet.store.blobs_filesystem import FilesystemBlobs
 from limpet.store.blobs_s3 import S3Blobs
 from limpet.store.database import Database, DatabaseSettings
-from limpet.store.places import Bucket, Directory, InDatabase, Place, from_text, to_text
 from tests.store.disk import Disk
 from tests.support.s3 import KEYS, REGION, Server, s3_server
 

@@ -6,23 +6,23 @@ from limpet.store.database import Database
 from limpet.store.entries import PAGE, Entry
 from limpet.store.executions import Executions
 from limpet.store.journal import UNCOMMITTED_ENTRIES, Journal
-from limpet.store.log import RING_ENTRIES, Log
+from limpet.store.open_journal import RING_ENTRIES, OpenJournal
 from limpet.store.responses import Responses
 from tests.store.samples import a_response, an_execution, entries
 
 pytestmark = pytest.mark.anyio
 
 
-async def a_log(db: Database, journal: Journal) -> Log:
+async def a_log(db: Database, journal: Journal) -> OpenJournal:
     record = await Responses(db).insert(a_response())
     return journal.begin(record.id, tenant="default", stored=True)
 
 
-async def read(journal: Journal, log: Log, after: int = -1) -> list[Entry]:
+async def read(journal: Journal, log: OpenJournal, after: int = -1) -> list[Entry]:
     return [entry async for entry in journal.read(log.response_id, after=after)]
 
 
-async def tail(journal: Journal, log: Log, after: int = -1) -> list[Entry]:
+async def tail(journal: Journal, log: OpenJournal, after: int = -1) -> list[Entry]:
     with anyio.fail_after(5):
         return [entry async for entry in journal.tail(log.response_id, after=after)]
 
@@ -143,7 +143,7 @@ async def test_a_log_that_is_resumed_goes_on_where_it_was(db: Database) -> None:
 async def test_leaving_the_journal_commits_what_was_appended_and_ends_tails(db: Database) -> None:
     seen: list[Entry] = []
 
-    async def follow(journal: Journal, log: Log) -> None:
+    async def follow(journal: Journal, log: OpenJournal) -> None:
         seen.extend(await tail(journal, log))
 
     async with anyio.create_task_group() as tasks, Journal(db) as journal:
@@ -299,7 +299,7 @@ async def test_rows_are_written_in_between_while_a_journal_writes_without_pause(
 async def test_a_thousand_logs_at_once_each_get_their_own_entries(db: Database, journal: Journal) -> None:
     logs = [await a_log(db, journal) for _ in range(1000)]
 
-    async def write(log: Log) -> None:
+    async def write(log: OpenJournal) -> None:
         for seq in range(5):
             await log.append(*entries(seq, seq))
         await log.close()

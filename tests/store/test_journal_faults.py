@@ -13,7 +13,7 @@ from limpet.store.database import Database, DatabaseSettings
 from limpet.store.entries import Entry
 from limpet.store.executions import Executions
 from limpet.store.journal import Journal
-from limpet.store.log import Log
+from limpet.store.open_journal import OpenJournal
 from limpet.store.responses import Responses
 from tests.store.disk import Disk
 from tests.store.samples import a_response, an_execution, entries
@@ -62,7 +62,7 @@ async def test_a_killed_writer_loses_nothing_that_it_had_flushed(tmp_path: Path,
             await log.close()
 
 
-async def written_until_refused(log: Log) -> int:
+async def written_until_refused(log: OpenJournal) -> int:
     """How many entries were acknowledged until the disk was full."""
     seq = 0
     with pytest.raises(StoreFailed, match="disk"):

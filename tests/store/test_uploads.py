@@ -7,9 +7,9 @@ import pytest
 
 from limpet.core.errors import NotFound, RequestInvalid
 from limpet.core.ids import FILE, is_id
+from limpet.store.blob_storage import BlobStorage, kept_in
 from limpet.store.database import Database
 from limpet.store.uploads import CURSOR_SECONDS, NewUpload, UploadRecord, Uploads
-from limpet.store.vault import Vault, kept_in
 from tests.containers.turned import TurnedClock
 
 pytestmark = pytest.mark.anyio
@@ -22,8 +22,8 @@ def clock() -> TurnedClock:
 
 @pytest.fixture
 async def uploads(db: Database, tmp_path: Path, clock: TurnedClock) -> AsyncIterator[Uploads]:
-    async with Vault(db, kept_in(tmp_path), clock=clock) as vault:
-        yield Uploads(db, vault, clock=clock)
+    async with BlobStorage(db, kept_in(tmp_path), clock=clock) as blob_storage:
+        yield Uploads(db, blob_storage, clock=clock)
 
 
 async def once(data: bytes) -> AsyncIterator[bytes]:

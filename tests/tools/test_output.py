@@ -6,14 +6,14 @@ from subprocess import run
 import pytest
 
 from limpet.tools.output import head, head_and_tail, keep_whole
-from limpet.workspace.keeping import KEPT, MOST_FILES
-from limpet.workspace.places import HOME
-from limpet.workspace.result import Kept
+from limpet.workspace.kept_outputs import KEPT, MOST_FILES
+from limpet.workspace.path_resolver import HOME
+from limpet.workspace.result import KeptOutput
 from limpet.workspace.workspace import Workspace
 
 
-def kept(data: bytes) -> Kept:
-    made = Kept()
+def kept(data: bytes) -> KeptOutput:
+    made = KeptOutput()
     made.add(data)
     return made
 

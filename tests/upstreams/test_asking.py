@@ -7,8 +7,8 @@ from pydantic_ai.settings import ToolOrOutput
 
 from limpet.core.errors import UpstreamRefused
 from limpet.upstreams import shell_function
-from limpet.upstreams.asking import names_of, settings
-from limpet.upstreams.asking import request_parameters as asked_parameters
+from limpet.upstreams.model_request import names_of, settings
+from limpet.upstreams.model_request import request_parameters as asked_parameters
 from limpet.upstreams.upstream import ShellOffer, Turn
 
 WEATHER = {"type": "function", "name": "weather", "description": "d", "parameters": {"type": "object"}, "strict": True}

@@ -6,7 +6,7 @@ import pytest
 from limpet.core.errors import UpstreamRefused
 from limpet.core.secret import Secret
 from limpet.upstreams.relay import RelayUpstream
-from limpet.upstreams.retries import Retries
+from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.upstream import Turn
 from tests.support.providers.openai_responses import ScriptedResponses
@@ -25,7 +25,7 @@ async def test_a_redirect_is_not_followed_so_that_no_key_goes_elsewhere(status: 
                 settings = ProviderSettings(
                     name="acme", type="openai", base_url=server.base_url, api_key=Secret("sk-canary")
                 )
-                async with RelayUpstream(settings, retries=Retries(first_wait=0.001)) as upstream:
+                async with RelayUpstream(settings, retries=RetryBudget(first_wait=0.001)) as upstream:
                     with pytest.raises(UpstreamRefused):
                         _ = [event async for event in upstream.stream(Turn(model="gpt-5", input=[QUESTION]))]
 

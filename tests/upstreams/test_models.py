@@ -10,7 +10,7 @@ from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.core.secret import Secret
 from limpet.upstreams import anthropic, openai_chat
 from limpet.upstreams.models import ModelsUpstream
-from limpet.upstreams.retries import Retries
+from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.upstream import (
     BadArguments,
@@ -32,7 +32,7 @@ from tests.wire.schema import check_event
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("wire", ["openai_chat", "anthropic"])]
 KEY = "sk-canary-5b1f0c9e77aa"
-QUICK = Retries(first_wait=0.001)
+QUICK = RetryBudget(first_wait=0.001)
 QUESTION = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]}
 MODEL = "claude-scripted-1"
 SHELL = ShellOffer(description="a shell that stays")
@@ -46,7 +46,7 @@ WIRES: dict[str, tuple[type[ScriptedServer], Callable[..., ModelsUpstream]]] = {
 
 @asynccontextmanager
 async def provider(
-    wire: str, *turns: Scripted, retries: Retries = QUICK, **settings: Any
+    wire: str, *turns: Scripted, retries: RetryBudget = QUICK, **settings: Any
 ) -> AsyncIterator[tuple[ScriptedServer, ModelsUpstream]]:
     scripted, upstream = WIRES[wire]
     with anyio.fail_after(10):

@@ -9,7 +9,7 @@ import pytest
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.core.secret import Secret
 from limpet.upstreams.relay import RelayUpstream
-from limpet.upstreams.retries import Retries
+from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.upstream import (
     CallBegun,
@@ -28,14 +28,14 @@ from tests.wire.schema import check_create_response
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-canary-5b1f0c9e77aa"
-QUICK = Retries(first_wait=0.001)
+QUICK = RetryBudget(first_wait=0.001)
 QUESTION = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]}
 TURN = Turn(model="gpt-5", input=[QUESTION], shell=ShellOffer(description="a shell"))
 
 
 @asynccontextmanager
 async def provider(
-    *turns: Scripted, retries: Retries = QUICK, **settings: Any
+    *turns: Scripted, retries: RetryBudget = QUICK, **settings: Any
 ) -> AsyncIterator[tuple[ScriptedResponses, RelayUpstream]]:
     with anyio.fail_after(5):
         async with ScriptedResponses(turns) as server:
@@ -130,7 +130,7 @@ async def test_a_clients_mistake_is_not_asked_again() -> None:
 
 
 async def test_retry_after_is_believed_in_place_of_the_back_off() -> None:
-    patient = Retries(first_wait=3600.0, budget=10_000.0)
+    patient = RetryBudget(first_wait=3600.0, budget=10_000.0)
     async with provider(Refuse(429, headers={"retry-after": "0"}), reply("now"), retries=patient) as (_, upstream):
         assert text_of(await ask(upstream)) == "now"
 

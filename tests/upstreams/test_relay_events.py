@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from limpet.upstreams.relay_events import Reader
+from limpet.upstreams.relay_events import RelayEventReader
 from limpet.upstreams.upstream import (
     BadArguments,
     CallBegun,
@@ -26,7 +26,7 @@ USAGE = {
 
 
 def read(events: Iterable[dict[str, Any]], *, function_shell: bool = False) -> list[TurnEvent]:
-    reader = Reader(function_shell=function_shell)
+    reader = RelayEventReader(function_shell=function_shell)
     return [said for event in events for said in reader.read(dict(event))]
 
 
@@ -187,7 +187,7 @@ def test_the_providers_own_lifecycle_and_keepalives_are_not_passed_on() -> None:
     ],
 )  # fmt: skip
 def test_each_end_says_how_it_ended(event: dict[str, Any], ended: TurnEnded) -> None:
-    reader = Reader(function_shell=False)
+    reader = RelayEventReader(function_shell=False)
     assert list(reader.read(event)) == [ended]
     assert reader.ended
 

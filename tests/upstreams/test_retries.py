@@ -2,10 +2,10 @@ from email.utils import formatdate
 
 import pytest
 
-from limpet.upstreams.retries import Retries
+from limpet.upstreams.retries import RetryBudget
 
 NOW = 1_800_000_000.0
-RETRIES = Retries()
+RETRIES = RetryBudget()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 
-from limpet.runtimes.bubblewrap.limits import find_groups, held
+from limpet.runtimes.bubblewrap.limits.groups import find_groups, held
 from tests.support.gateway import Gateway
 from tests.support.host import eventually, processes_of, rows, stored_ref
 from tests.wire.asking import SHELL, container_of, printed, referring_to, run

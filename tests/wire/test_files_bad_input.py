@@ -74,7 +74,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 def stored(gateway: Gateway) -> list[Path]:
-    """Every file with bytes of the vault, finished or not."""
+    """Every file with bytes of blob storage, finished or not."""
     return [path for path in (gateway.home / "blobs").rglob("*") if path.is_file()]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from limpet.runtimes.bubblewrap.limits import find_groups
+from limpet.runtimes.bubblewrap.limits.groups import find_groups
 from tests.support.gateway import Gateway, running
 from tests.wire.asking import container_of, entries, run
 

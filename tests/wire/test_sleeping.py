@@ -1,4 +1,4 @@
-"""Containers whose boxes sleep and wake: for want of seats, after a gateway's end, and what a wake brings back."""
+"""Containers whose boxes sleep and wake: for want of admission, after a gateway's end, and what a wake brings back."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

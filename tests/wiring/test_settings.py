@@ -4,12 +4,12 @@ from pathlib import Path
 
 from limpet.config import Config, load_config
 from limpet.config.sections import Connections, Features
+from limpet.containers.admission import AdmissionLimits
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
-from limpet.containers.seats import SeatLimits
 from limpet.egress.fetch import FetchSettings
 from limpet.ingress.limits import ConnectionLimits
+from limpet.responses.input_sources import InputSettings
 from limpet.responses.prepare import LoopSettings
-from limpet.responses.sources import InputSettings
 from limpet.server.gateway import GatewaySettings
 from limpet.store.quotas import QuotaSettings
 from limpet.wiring.gateway import runtime_of, settings_of
@@ -87,7 +87,7 @@ def test_every_setting_reaches_its_part(tmp_path: Path) -> None:
         generated_markers=("m",),
         first_user_id=3000,
         user_ids=15,
-        seats=SeatLimits(most=17, per_tenant=20, wait=1.5),
+        admission=AdmissionLimits(most=17, per_tenant=20, wait=1.5),
     )
     assert given.quotas == QuotaSettings(max_bytes=18, max_containers=19, max_files_per_container=21)
     assert given.inputs == InputSettings(
@@ -139,5 +139,5 @@ def test_the_sections_name_every_limit_of_a_connection_with_its_default() -> Non
 def test_the_sections_name_every_key_of_the_containers_settings() -> None:
     elsewhere = {"max_live_boxes", "box_wait_secs", "max_input_files_per_request", "max_input_bytes_per_request"}
     known = {field.name for field in fields(Features().containers)} - elsewhere
-    # The directory is a key of [storage], the seats are the first two and one of [features.quotas]; the others are the inputs'.
-    assert known == {field.name for field in fields(ContainerSettings)} - {"directory", "seats"}
+    # The directory is a key of [storage], the admission are the first two and one of [features.quotas]; the others are the inputs'.
+    assert known == {field.name for field in fields(ContainerSettings)} - {"directory", "admission"}

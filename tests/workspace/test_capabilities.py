@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from limpet.core.errors import ConfigInvalid
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 from limpet.workspace.capabilities import Capabilities, read_capabilities
 from limpet.workspace.names import refuse_reserved, refuse_unusable, tool_name
 

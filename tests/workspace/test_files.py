@@ -15,10 +15,10 @@ from limpet.core.errors import (
     PathOutside,
     PatternInvalid,
 )
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 from limpet.workspace.files import WorkspaceFiles
-from limpet.workspace.opening import Asked, open_in
-from limpet.workspace.search import Bounds, Match
+from limpet.workspace.opening import WorkspaceOptions, open_in
+from limpet.workspace.search import Match, SearchBounds
 from limpet.workspace.workspace import Workspace
 from tests.support.runtimes import NAMES, opened
 
@@ -181,7 +181,7 @@ async def test_names_are_found(files: WorkspaceFiles, pattern: str, found: list[
 async def test_a_glob_says_when_there_is_more(files: WorkspaceFiles) -> None:
     await plant(files)
 
-    found = await files.glob("**/*.py", bounds=Bounds(results=2))
+    found = await files.glob("**/*.py", bounds=SearchBounds(results=2))
 
     assert ([one.path for one in found.paths], found.complete) == (
         ["/mnt/data/src/.hidden.py", "/mnt/data/src/a.py"],
@@ -194,7 +194,10 @@ async def test_a_search_ends_when_its_time_is_over(files: WorkspaceFiles) -> Non
     for number in range(30):
         await files.write(f"d{number}/file", b"text\n")
 
-    for found in (await files.glob("**", bounds=Bounds(seconds=0)), await files.grep("text", bounds=Bounds(seconds=0))):
+    for found in (
+        await files.glob("**", bounds=SearchBounds(seconds=0)),
+        await files.grep("text", bounds=SearchBounds(seconds=0)),
+    ):
         assert not found.complete
         assert "stopped after 0 s" in found.note
 
@@ -232,7 +235,7 @@ async def test_binary_files_are_left_out_and_large_ones_named(files: WorkspaceFi
     await files.write("large", b"word\n" * 100)
     await files.write("bytes", b"\xff\xfe word\n")
 
-    found = await files.grep("word", bounds=Bounds(file_size=100))
+    found = await files.grep("word", bounds=SearchBounds(file_size=100))
 
     assert [(one.path, one.text) for one in found.matches] == [("/mnt/data/bytes", b"\xff\xfe word")]
     assert found.skipped == ("/mnt/data/large",)
@@ -241,7 +244,7 @@ async def test_binary_files_are_left_out_and_large_ones_named(files: WorkspaceFi
 async def test_a_grep_says_when_there_is_more(files: WorkspaceFiles) -> None:
     await files.write("many", b"word\n" * 5)
 
-    found = await files.grep("word", bounds=Bounds(results=3))
+    found = await files.grep("word", bounds=SearchBounds(results=3))
 
     assert ([one.line for one in found.matches], found.complete) == ([1, 2, 3], False)
 
@@ -274,7 +277,10 @@ async def test_no_search_follows_a_link_out(box: Workspace) -> None:
 
 
 async def test_a_readonly_policy_refuses_every_change(home: Path) -> None:
-    async with opened("memory", home) as runtime, open_in(runtime, rules=Asked(policy=Policy(readonly=True))) as box:
+    async with (
+        opened("memory", home) as runtime,
+        open_in(runtime, rules=WorkspaceOptions(policy=Policy(readonly=True))) as box,
+    ):
         files = box.files
         for change in (
             lambda: files.write("a", b""),

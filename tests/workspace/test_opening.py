@@ -12,10 +12,10 @@ import pytest
 import limpet
 from limpet.core.errors import CommandDenied, ConfigInvalid, FileDenied, OfferMissing
 from limpet.core.ports import Offer
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.runtimes.memory import MemoryRuntime
-from limpet.workspace.opening import Asked, Opening, open_in
+from limpet.workspace.opening import SandboxOptions, WorkspaceOptions, open_in
 from limpet.workspace.walls import asked_walls
 from tests.support.runtimes import opened
 
@@ -62,22 +62,25 @@ async def test_a_rule_that_must_be_a_wall_is_refused_by_a_runtime_that_only_advi
     async with MemoryRuntime() as runtime:
         assert wall not in runtime.offers
         with pytest.raises(OfferMissing, match=f"memory does not offer a wall for the rule {rule}"):
-            async with open_in(runtime, rules=Asked(policy=walled)):
+            async with open_in(runtime, rules=WorkspaceOptions(policy=walled)):
                 pytest.fail("It opened.")
 
 
 async def test_a_wall_for_nothing_is_no_wall_to_want() -> None:
-    async with LocalRuntime() as runtime, open_in(runtime, rules=Asked(policy=Policy(enforce="wall"))) as box:
+    async with (
+        LocalRuntime() as runtime,
+        open_in(runtime, rules=WorkspaceOptions(policy=Policy(enforce="wall"))) as box,
+    ):
         assert box.policies == (Policy(enforce="wall"),)
 
 
 async def test_what_is_needed_and_not_offered_fails_at_opening_also_when_a_box_is_entered_again(home: Path) -> None:
     async with opened("bubblewrap", home) as runtime:
         with pytest.raises(OfferMissing, match="network_policy"):
-            async with open_in(runtime, opening=Opening(needs=frozenset({Offer.NETWORK_POLICY}))):
+            async with open_in(runtime, opening=SandboxOptions(needs=frozenset({Offer.NETWORK_POLICY}))):
                 pytest.fail("It opened.")
         async with open_in(runtime) as box:
-            again = Opening(ref=box.ref, needs=frozenset({Offer.NETWORK_POLICY}), lifetime="ttl")
+            again = SandboxOptions(ref=box.ref, needs=frozenset({Offer.NETWORK_POLICY}), lifetime="ttl")
             with pytest.raises(OfferMissing, match="network_policy"):
                 async with open_in(runtime, opening=again):
                     pytest.fail("It opened.")

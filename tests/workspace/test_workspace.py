@@ -13,8 +13,8 @@ from limpet.core.errors import BadCommand, OfferMissing, WorkingDirectoryMissing
 from limpet.core.ports import Process
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.runtimes.memory import MemoryRuntime
-from limpet.workspace.follow import Delivery, follow
-from limpet.workspace.opening import Opening, open_in
+from limpet.workspace.delivery import Delivery, follow
+from limpet.workspace.opening import SandboxOptions, open_in
 from limpet.workspace.workspace import Workspace
 from tests.support.runtimes import opened
 
@@ -272,7 +272,7 @@ async def test_a_command_is_found_again_under_its_id(box: Workspace) -> None:
 async def test_what_the_runtime_does_not_offer_is_refused_when_it_is_opened() -> None:
     async with LocalRuntime() as runtime:
         with pytest.raises(OfferMissing, match="attach"):
-            async with open_in(runtime, opening=Opening(lifetime="ttl")):
+            async with open_in(runtime, opening=SandboxOptions(lifetime="ttl")):
                 pytest.fail("It opened.")
 
 
@@ -283,9 +283,9 @@ async def test_two_boxes_of_one_name_live_side_by_side() -> None:
 
 async def test_a_box_with_a_time_to_live_is_entered_again(home: Path) -> None:
     async with opened("bubblewrap", home) as runtime:
-        async with open_in(runtime, opening=Opening(lifetime="ttl", ttl=60)) as first:
+        async with open_in(runtime, opening=SandboxOptions(lifetime="ttl", ttl=60)) as first:
             await first.run("echo kept > file")
-        async with open_in(runtime, opening=Opening(ref=first.ref)) as second:
+        async with open_in(runtime, opening=SandboxOptions(ref=first.ref)) as second:
             assert (await second.run("cat file")).stdout == b"kept\n"
 
 

@@ -85,7 +85,7 @@ UnsafeLocal = Annotated[
     bool, typer.Option("--unsafe-local", help="Allow the runtime local: commands run on this host, unprotected.")
 ]
 
-Url = Annotated[str, typer.Option(envvar="LIMPET_URL", help="Where the gateway is.")]
+Url = Annotated[str, typer.Option(envvar="LIMPET_URL", help="ContainerPath the gateway is.")]
 
 
 @app.command("serve")
@@ -274,9 +274,9 @@ def keys_create_command(
     config: GatewayConfig = None,
 ) -> None:
     """Make a key and print it. It is shown this once; only a digest of it is stored."""
-    from limpet.cli.keys import Wanted, create
+    from limpet.cli.keys import KeyRequest, create
 
-    wanted = Wanted(
+    wanted = KeyRequest(
         name=name, tenant=tenant, scopes=tuple(scope or ()), per_minute=per_minute, concurrent=concurrent, days=days
     )
     create(wanted, config)
@@ -327,9 +327,9 @@ def containers_ls_command(
     config: HomeConfig = None,
 ) -> None:
     """List containers, newest first."""
-    from limpet.cli.containers import Where, listed
+    from limpet.cli.containers import ContainerPath, listed
 
-    listed(Where(url=url, config=config, tenant=tenant), status=status, as_json=as_json)
+    listed(ContainerPath(url=url, config=config, tenant=tenant), status=status, as_json=as_json)
 
 
 @containers_app.command("rm")
@@ -339,9 +339,9 @@ def containers_rm_command(
     config: HomeConfig = None,
 ) -> None:
     """Remove containers with everything in them, also while their commands run."""
-    from limpet.cli.containers import Where, removed
+    from limpet.cli.containers import ContainerPath, removed
 
-    raise typer.Exit(removed(ids, Where(url=url, config=config)))
+    raise typer.Exit(removed(ids, ContainerPath(url=url, config=config)))
 
 
 @containers_app.command("files")
@@ -349,16 +349,17 @@ def containers_files_command(
     id: Annotated[str, typer.Argument(metavar="ID", help="As `limpet containers ls` shows it.")],
     get: Annotated[str | None, typer.Option(metavar="FILE", help="Download this one: its id or its path.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to; - is standard output. By default its name, here.")
+        Path | None,
+        typer.Option("--output", "-o", help="ContainerPath to; - is standard output. By default its name, here."),
     ] = None,
     as_json: AsJson = False,
     url: AnyUrl = None,
     config: HomeConfig = None,
 ) -> None:
     """List the files of a container, newest first, or download one."""
-    from limpet.cli.containers import Where, fetched, files_listed
+    from limpet.cli.containers import ContainerPath, fetched, files_listed
 
-    where = Where(url=url, config=config)
+    where = ContainerPath(url=url, config=config)
     if get is not None:
         fetched(id, get, output, where)
     elif output is not None:

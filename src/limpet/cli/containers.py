@@ -32,7 +32,7 @@ class NotThere(LimpetError):
     """A container has no such file."""
 
 
-class Place(Protocol):
+class ContainerSource(Protocol):
     """Where containers are looked for. Objects are those of the wire; every call raises LimpetError."""
 
     def containers(self) -> list[Json]: ...
@@ -45,7 +45,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class ContainerPath:
     """What the command line says of the place."""
 
     url: str | None = None
@@ -53,7 +53,7 @@ class Where:
     tenant: str | None = None
 
 
-def listed(where: Where, *, status: str | None, as_json: bool) -> None:
+def listed(where: ContainerPath, *, status: str | None, as_json: bool) -> None:
     """Prints a line for each container, or one JSON array."""
     if status is not None and status not in STATUSES:
         raise ConfigInvalid("limpet containers ls", "--status", f"{status!r} is not one of {', '.join(STATUSES)}")
@@ -67,7 +67,7 @@ def listed(where: Where, *, status: str | None, as_json: bool) -> None:
     print_table([head, *(_container_row(each, now, has_tenants=has_tenants) for each in found)])
 
 
-def removed(ids: Iterable[str], where: Where) -> int:
+def removed(ids: Iterable[str], where: ContainerPath) -> int:
     """Removes each with its box and its files. Exits 1 where one could not be; the others are."""
     place, failed = place_of(where), False
     for container_id in ids:
@@ -80,7 +80,7 @@ def removed(ids: Iterable[str], where: Where) -> int:
     return 1 if failed else 0
 
 
-def files_listed(container_id: str, where: Where, *, as_json: bool) -> None:
+def files_listed(container_id: str, where: ContainerPath, *, as_json: bool) -> None:
     """Prints a line for each file, or one JSON array."""
     found = place_of(where).files(container_id)
     if as_json:
@@ -89,7 +89,7 @@ def files_listed(container_id: str, where: Where, *, as_json: bool) -> None:
     print_table([("ID", "BYTES", "SOURCE", "CREATED", "PATH"), *map(_file_row, found)])
 
 
-def fetched(container_id: str, file: str, output: Path | None, where: Where) -> None:
+def fetched(container_id: str, file: str, output: Path | None, where: ContainerPath) -> None:
     """Downloads one file, whole or not at all. `file` is its id or its path; without `output` it is written here under its own name
     where nothing has that name yet; "-" is standard output."""
     place = place_of(where)
@@ -113,7 +113,7 @@ def fetched(container_id: str, file: str, output: Path | None, where: Where) -> 
     Screen().note(f"{row['bytes']} bytes are in {target}")
 
 
-def place_of(where: Where) -> Place:
+def place_of(where: ContainerPath) -> ContainerSource:
     """The home where its settings or one of its tenants are named; else the gateway that is named, or the one that serves this home and
     no other; else the home."""
     is_home_named = where.config is not None or where.tenant is not None

@@ -10,7 +10,7 @@ import anyio
 
 from limpet import wiring
 from limpet.config import Config
-from limpet.containers.shapes import container_file_object, container_object
+from limpet.containers.wire_objects import container_file_object, container_object
 from limpet.core.clock import SystemClock
 from limpet.core.errors import HomeUnusable, LimpetError
 from limpet.core.ports import Held

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from limpet import wiring
 from limpet.cli.ask import AskFailed, start_box
-from limpet.cli.session import Ending, Left, Session, Stopped
+from limpet.cli.session import Ending, LeftRunning, Session, Stopped
 from limpet.cli.shell import conclude, has_terminal, interactive, needs, piped
 from limpet.cli.terminal import Screen
 from limpet.config import Config, load_config
@@ -148,10 +148,10 @@ async def _shell_in(box: Workspace, wanted: Joining, rows: Containers) -> int:
     Screen().hint(f"Shell {wanted.number} of {wanted.container}: Ctrl-\\ Ctrl-\\ leaves it running, exit ends it.")
     session = await _join_or_begin(box, wanted)
     ending = await session.attend()
-    if not isinstance(ending, Left | Stopped | Lost):
+    if not isinstance(ending, LeftRunning | Stopped | Lost):
         await session.process.forget()
     code = conclude(session, await _explained(ending, rows, wanted))
-    if isinstance(ending, Left):
+    if isinstance(ending, LeftRunning):
         Screen().hint(f"Left; it goes on. Join it again with: {wanted.again}")
     return code
 

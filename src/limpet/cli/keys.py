@@ -18,7 +18,7 @@ DAY = 24 * 3600 * MICROSECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class KeyRequest:
     """What the command line says of a new key; None leaves it out."""
 
     name: str
@@ -29,7 +29,7 @@ class Wanted:
     days: int | None
 
 
-def create(wanted: Wanted, config: Path | None) -> None:
+def create(wanted: KeyRequest, config: Path | None) -> None:
     """Prints the key on standard output, once."""
     for option, given in (("NAME", wanted.name), ("--tenant", wanted.tenant)):
         if _WORD.fullmatch(given) is None:

@@ -21,11 +21,11 @@ from limpet.core.loopback import is_loopback
 from limpet.core.open_files import raise_open_file_limit
 from limpet.core.ports import Runtime
 from limpet.core.secret import Secret
-from limpet.guard.policy import Policy
-from limpet.guard.redact import Redaction
+from limpet.guard.policy.policy import Policy
+from limpet.guard.redaction.redactor import Redaction
 from limpet.ingress.server import listening_socket
 from limpet.mcp import http, stdio
-from limpet.mcp.door import SHORTEST, Door
+from limpet.mcp.http_guard import SHORTEST, HttpGuard
 from limpet.mcp.session import Offering
 from limpet.tools.bash.config import BashConfig, ShellConfig, shell_config_from
 from limpet.workspace.approvals import ApprovalRequest, Approver
@@ -112,8 +112,8 @@ async def _over_http(options: Options, rules: ShellConfig, host: str, port: int)
             await http.serve(
                 offering,
                 listener,
-                door=partial(Door, token=token),
-                bounds=http.Bounds(sessions=options.sessions, idle=options.idle),
+                door=partial(HttpGuard, token=token),
+                bounds=http.SessionBounds(sessions=options.sessions, idle=options.idle),
                 ready=ready,
             )
 

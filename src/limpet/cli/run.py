@@ -16,7 +16,7 @@ from limpet.core.command import Aborted, Command, Lost
 from limpet.core.errors import ConfigInvalid, SandboxClosed, SandboxGone
 from limpet.core.ids import new_id
 from limpet.core.ports import Offer
-from limpet.workspace.follow import Delivery, OnOutput, follow
+from limpet.workspace.delivery import Delivery, OnOutput, follow
 from limpet.workspace.result import RunResult
 from limpet.workspace.workspace import EXEC, LETTING_GO, Workspace, as_program
 

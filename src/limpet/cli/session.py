@@ -30,7 +30,7 @@ TYPED_AHEAD = 64  # pieces of input that wait for a process which does not read
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftRunning:
     """The person went away; the process goes on."""
 
 
@@ -41,7 +41,7 @@ class Stopped:
     signal: int
 
 
-Ending = Outcome | Left | Stopped
+Ending = Outcome | LeftRunning | Stopped
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ class Session:
             else:
                 piece = keys.take(typed) if self.can_leave else typed
             if piece is None:
-                self._end(Left())
+                self._end(LeftRunning())
                 return
             if piece:
                 await pieces.send(piece)

@@ -9,7 +9,7 @@ import anyio
 
 from limpet import wiring
 from limpet.cli.run import code_of, refuse_unmeant, run_here
-from limpet.cli.session import KEYBOARD, Ending, Left, Session, Stopped, terminal_size
+from limpet.cli.session import KEYBOARD, Ending, LeftRunning, Session, Stopped, terminal_size
 from limpet.cli.terminal import Screen
 from limpet.core.command import Aborted, Argv, Command, Exited, Lost, TimedOut, exit_code
 from limpet.core.ids import new_id
@@ -76,7 +76,7 @@ def conclude(session: Session, ending: Ending) -> int:
     if session.is_mid_line and not isinstance(ending, Exited) and sys.stderr.isatty():
         print(file=sys.stderr)
     match ending:
-        case Left():
+        case LeftRunning():
             return 0
         case Stopped(number):
             return CODE_OF_A_SIGNAL + number

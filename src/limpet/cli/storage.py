@@ -8,7 +8,7 @@ import anyio
 
 from limpet import wiring
 from limpet.config import load_config
-from limpet.store.moving import Progress
+from limpet.store.blob_migration import Progress
 
 # A line so often where nobody looks on; a terminal's line is written anew.
 LINE_SECONDS = 5.0

@@ -47,7 +47,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Spelled:
+class EnvironmentValue:
     """A value that an environment variable gives as text. It is read as TOML, unless its key wants text."""
 
     variable: str
@@ -55,7 +55,7 @@ class Spelled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownKey:
     """One key that may be set, as the manual lists it. `key` is dotted; chosen names in it stand as NAME."""
 
     key: str
@@ -63,7 +63,7 @@ class Known:
     default: str
 
 
-def known_keys(section: type, prefix: str = "") -> Iterator[Known]:
+def known_keys(section: type, prefix: str = "") -> Iterator[KnownKey]:
     """Every key of a dataclass and of those inside it, in their order."""
     for name, (hint, marks, _) in _fields(section).items():
         key = f"{prefix}{name}"
@@ -73,7 +73,7 @@ def known_keys(section: type, prefix: str = "") -> Iterator[Known]:
             yield from known_keys(get_args(hint)[1], f"{key}.NAME.")
         else:
             field = next(field for field in dataclasses.fields(section) if field.name == name)
-            yield Known(key=key, type=_described(hint, marks), default=_default(field))
+            yield KnownKey(key=key, type=_described(hint, marks), default=_default(field))
 
 
 def inside(section: object, key: str) -> object:
@@ -165,7 +165,7 @@ class Binder:
 
     def _string(self, raw: object, key: str) -> str:
         """Text, with `${NAME}` replaced where it stands in a file and `$${` for a literal `${`."""
-        if isinstance(raw, Spelled):
+        if isinstance(raw, EnvironmentValue):
             value = _parsed(raw)
             return value if isinstance(value, str) else raw.text
         if not isinstance(raw, str):
@@ -183,7 +183,7 @@ class Binder:
         value = _parsed(raw)
         reference = _REFERENCE.fullmatch(raw) if isinstance(raw, str) else None
         if reference and reference[2]:
-            value = _parsed(Spelled(reference[2], self._variable(reference[2], key)))
+            value = _parsed(EnvironmentValue(reference[2], self._variable(reference[2], key)))
         if hint is float and type(value) is int:
             value = float(value)
         if not isinstance(value, bool | int | float) or type(value) is not hint or not _lies_between(value, marks):
@@ -284,7 +284,9 @@ def _with_article(words: str) -> str:
 def _shown(raw: object) -> str:
     """What stands in the file; nothing for what an environment variable gave, since that may be a secret."""
     return (
-        "" if isinstance(raw, Spelled) else f", not {_toml(raw) if isinstance(raw, str | int | float) else _kind(raw)}"
+        ""
+        if isinstance(raw, EnvironmentValue)
+        else f", not {_toml(raw) if isinstance(raw, str | int | float) else _kind(raw)}"
     )
 
 
@@ -294,7 +296,7 @@ def _kind(raw: object) -> str:
 
 
 def _parsed(raw: object) -> object:
-    if not isinstance(raw, Spelled):
+    if not isinstance(raw, EnvironmentValue):
         return raw
     try:
         value = tomllib.loads(f"value = {raw.text}")
@@ -305,7 +307,7 @@ def _parsed(raw: object) -> object:
 
 def _origin(raw: object) -> str | None:
     """The variable that a value came from; None where (some of) it stands in the file."""
-    if isinstance(raw, Spelled):
+    if isinstance(raw, EnvironmentValue):
         return raw.variable
     if not isinstance(raw, Mapping) or not raw:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from limpet.config.bind import Names, Spelled, inside
+from limpet.config.bind import EnvironmentValue, Names, inside
 from limpet.core.errors import ConfigInvalid
 
 PREFIX = "LIMPET_"
@@ -40,7 +40,7 @@ def overlaid(table: Mapping[str, Any], environ: Mapping[str, str], root: type) -
     for variable in sorted(environ):
         if variable.startswith(PREFIX) and "__" in variable.removeprefix(PREFIX):
             parts = variable.removeprefix(PREFIX).split("__")
-            _lay(whole, parts, root, Spelled(variable, environ[variable]))
+            _lay(whole, parts, root, EnvironmentValue(variable, environ[variable]))
     return whole
 
 
@@ -51,10 +51,10 @@ def source_of(table: Mapping[str, Any], key: Sequence[str], *, file: str) -> str
         if not isinstance(value, Mapping) or part not in value:
             return None
         value = value[part]
-    return value.variable if isinstance(value, Spelled) else file
+    return value.variable if isinstance(value, EnvironmentValue) else file
 
 
-def _lay(table: dict[str, Any], parts: list[str], section: object, value: Spelled) -> None:
+def _lay(table: dict[str, Any], parts: list[str], section: object, value: EnvironmentValue) -> None:
     names = next((mark for mark in section if isinstance(mark, Names)), None) if isinstance(section, tuple) else None
     key = _chosen(parts[0], table, names) if names else parts[0].lower()
     if len(parts) == 1:

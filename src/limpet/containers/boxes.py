@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
+from limpet.containers.attachments import Skill, write_skills
 from limpet.containers.container import (
     SKILLS_DIRECTORY,
     BoxSettings,
@@ -21,16 +22,15 @@ from limpet.containers.container import (
     sandbox_spec,
     stored_ref,
 )
-from limpet.containers.known import Known
+from limpet.containers.file_index import FileIndex
 from limpet.containers.meter import Meter
-from limpet.containers.supplies import Skill, write_skills
 from limpet.containers.watched_tree import WatchedTree
 from limpet.core.clock import Clock
 from limpet.core.errors import PlaceUnusable, SandboxClosed, SandboxGone
 from limpet.core.ids import CONTAINER, is_id
 from limpet.core.ports import Files, Offer, Runtime, Sandbox
-from limpet.runtimes.beneath import remove_tree
 from limpet.runtimes.hostfiles import HostFiles
+from limpet.runtimes.open_beneath import remove_tree
 from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.quotas import NO_QUOTA, QuotaSettings
 
@@ -42,20 +42,20 @@ ROOTS = {"/mnt/data": "data", "/home/agent": "home"}
 class Box:
     """One container's box as this process knows it.
 
-    `gate` is held while it boots or ends; `shelf` (after `gate`, never before it) while its files are compared with the rows, and
-    while it ends; `turn` by a lease, where the runtime runs one command at a time; `receiving` (before `gate`) while it is given skills
-    and files. `known` are the files' rows once they were
-    read, `tree` what watches the files. `spoken_at` is monotonic.
+    `boot_lock` is held while it boots or ends; `files_lock` (after `boot_lock`, never before it) while its files are compared with
+    the rows, and while it ends; `turn` by a lease, where the runtime runs one command at a time; `receiving` (before `boot_lock`)
+    while it is given skills and files. `known` are the files' rows once they were read, `tree` what watches the files. `spoken_at`
+    is monotonic.
     """
 
-    gate: anyio.Lock = field(default_factory=anyio.Lock)
-    shelf: anyio.Lock = field(default_factory=anyio.Lock)
+    boot_lock: anyio.Lock = field(default_factory=anyio.Lock)
+    files_lock: anyio.Lock = field(default_factory=anyio.Lock)
     turn: anyio.Lock = field(default_factory=anyio.Lock)
     receiving: anyio.Lock = field(default_factory=anyio.Lock)
     sandbox: Sandbox | None = None
     is_ending: bool = False
     leases: int = 0
-    known: Known | None = None
+    known: FileIndex | None = None
     tree: WatchedTree | None = None
     spoken_at: float = -math.inf
 
@@ -67,7 +67,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entered:
+class EnteredBox:
     """A box that answers. `lost_before`: there was another one before it, which is gone with its processes."""
 
     sandbox: Sandbox
@@ -127,14 +127,14 @@ class Boxes:
             return None
         return directory_of(record, self._directory) / ROOTS["/mnt/data"]
 
-    async def enter(self, record: ContainerRecord) -> Entered:
+    async def enter(self, record: ContainerRecord) -> EnteredBox:
         """The box of a running container, booted if there is none that answers. Its row says which before this returns.
 
-        Call with `gate` held and the row read under it. Raises BootFailed, OfferMissing, RuntimeUnavailable, QuotaExceeded.
+        Call with `boot_lock` held and the row read under it. Raises BootFailed, OfferMissing, RuntimeUnavailable, QuotaExceeded.
         """
         sandbox = await self.find(record)
         if sandbox is not None:
-            return Entered(sandbox=sandbox)
+            return EnteredBox(sandbox=sandbox)
         had_one, begun = record.boot_id is not None, self._clock.monotonic()
         try:
             booted = await self._boot(record)
@@ -142,10 +142,10 @@ class Boxes:
             self._meter.boot_failed()
             raise
         self._meter.booted(self._clock.monotonic() - begun, is_wake=had_one)
-        return Entered(sandbox=booted, lost_before=had_one)
+        return EnteredBox(sandbox=booted, lost_before=had_one)
 
     async def find(self, record: ContainerRecord) -> Sandbox | None:
-        """Its box if it has one that answers, entered now if it was booted by an earlier process. Call with `gate` held."""
+        """Its box if it has one that answers, entered now if it was booted by an earlier process. Call with `boot_lock` held."""
         box = self.of(record.id)
         if box.sandbox is None:
             box.sandbox = await self._attach(record)
@@ -163,7 +163,7 @@ class Boxes:
     async def end(self, record: ContainerRecord) -> None:
         """End its box and remove its directory: nothing of its data is left. May be repeated where it failed.
 
-        Call with `gate` and `shelf` held.
+        Call with both locks held.
         """
         box = self.of(record.id)
         # After a failure through a new attachment where there can be one: the old one counts as closed.
@@ -178,7 +178,7 @@ class Boxes:
 
     async def prepare_files(self, record: ContainerRecord) -> None:
         """See to it that `files` can take an upload: through the box where it answers or must be there for it, else in the
-        directory that a box will get. Call with `gate` held; raises as `enter`."""
+        directory that a box will get. Call with `boot_lock` held; raises as `enter`."""
         if await self.find(record) is not None:
             return
         if Offer.DIRECTORY in self.runtime.offers:
@@ -235,7 +235,7 @@ class Boxes:
         """
         box = self.of(record.id)
         if record.ref is not None and self._clock.monotonic() - box.spoken_at >= every:
-            async with box.gate:
+            async with box.boot_lock:
                 await self.find(record)
 
     async def _attach(self, record: ContainerRecord) -> Sandbox | None:
@@ -253,12 +253,12 @@ class Boxes:
         await to_thread.run_sync(write_skills, directory_of(record, self._directory) / SKILLS_DIRECTORY, skills)
 
     async def sleep(self, record: ContainerRecord) -> None:
-        """End its box and keep its files; who enters next is told. Call with `gate` held."""
+        """End its box and keep its files; who enters next is told. Call with `boot_lock` held."""
         box = self.of(record.id)
         if sandbox := box.sandbox or await self._attach(record):
             await sandbox.destroy()
         box.sandbox = None
-        async with box.shelf:
+        async with box.files_lock:
             box.unwatch()
         await self._containers.update(record.id, ref=None)
 

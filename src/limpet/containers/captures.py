@@ -15,14 +15,14 @@ from typing import Literal
 from anyio import CapacityLimiter, to_thread
 
 from limpet.containers.boxes import Box, Boxes
-from limpet.containers.changes import Changes, Look, compare, content_type
+from limpet.containers.changes import Changes, Scan, compare, content_type
 from limpet.containers.container import ContainerSettings
-from limpet.containers.copying import DATA, NOT_KEPT, Copies, Copy
+from limpet.containers.file_copies import DATA, NOT_KEPT, FileCopies, FileCopy
+from limpet.containers.file_index import FileIndex
 from limpet.containers.generated import GeneratedTrees
-from limpet.containers.known import Known
 from limpet.containers.meter import Meter
+from limpet.containers.tree_watcher import TreeWatcher
 from limpet.containers.watched_tree import WatchedTree
-from limpet.containers.watching import Watching
 from limpet.core.clock import Clock
 from limpet.core.errors import FileError, FileMissing, SandboxClosed, SandboxGone, StoreError
 from limpet.core.ids import CONTAINER_FILE, new_id
@@ -41,7 +41,7 @@ STILL_NS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
+class CaptureResult:
     """What a capture recorded: the rows of files whose content is new, up to `max_files_per_exec` of them; `more` were recorded beside
     them. `left` is how many the next capture will take, since this one broke off; `trouble` is a sentence on why it did, or on what
     there is no room for, None if all is well."""
@@ -53,7 +53,7 @@ class Captured:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _CapturedFile:
     """What is to be stored of a file. `is_new`: its content is."""
 
     row: ContainerFileRecord
@@ -61,12 +61,12 @@ class _Read:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Taking:
+class _Capture:
     """A capture under way. `unread` are the directories of files that went away or cannot be read: the next one looks there again."""
 
     record: ContainerRecord
     files: Files
-    known: Known
+    known: FileIndex
     response_id: str | None
     before: int
     rows: list[ContainerFileRecord] = field(default_factory=list)
@@ -83,11 +83,11 @@ class Captures:
         rows: ContainerFiles,
         boxes: Boxes,
         *,
-        copies: Copies,
+        copies: FileCopies,
         settings: ContainerSettings,
         clock: Clock,
         meter: Meter,
-        watching: Watching,
+        watching: TreeWatcher,
         quota: QuotaSettings = NO_QUOTA,
     ) -> None:
         self._rows = rows
@@ -104,17 +104,17 @@ class Captures:
         )
         self._threads = CapacityLimiter(THREADS)
 
-    async def capture(self, record: ContainerRecord, *, response_id: str | None) -> Captured:
-        """Call with its box's shelf held. Raises StoreError where not even what is known can be read, FileError where the files cannot."""
+    async def capture(self, record: ContainerRecord, *, response_id: str | None) -> CaptureResult:
+        """Call with its files lock held. Raises StoreError where not even what is known can be read, FileError where the files cannot."""
         begun = self._clock.monotonic()
         box = self._boxes.of(record.id)
         files = self._boxes.files(record)
         known = await self.known(record.id)
-        taking = _Taking(record=record, files=files, known=known, response_id=response_id, before=time.time_ns())
+        taking = _Capture(record=record, files=files, known=known, response_id=response_id, before=time.time_ns())
         try:
             look = await self._look(record, box, files)
         except (SandboxGone, SandboxClosed):
-            return Captured()  # the next lease gets a new box, and its first capture sees what is left
+            return CaptureResult()  # the next lease gets a new box, and its first capture sees what is left
         try:
             captured = await self._take(taking, look)
         except BaseException:
@@ -123,16 +123,16 @@ class Captures:
         self._meter.captured(self._clock.monotonic() - begun)
         return captured
 
-    async def known(self, container_id: str) -> Known:
-        """What is recorded of a container's files. Call with its box's shelf held."""
+    async def known(self, container_id: str) -> FileIndex:
+        """What is recorded of a container's files. Call with its files lock held."""
         box = self._boxes.of(container_id)
         if box.known is None:
             rows = await self._rows.of_container(container_id)
-            box.known = await to_thread.run_sync(Known, rows, limiter=self._threads)
+            box.known = await to_thread.run_sync(FileIndex, rows, limiter=self._threads)
         return box.known
 
     async def count_missing(self, record: ContainerRecord) -> int:
-        """How many recorded files are no longer there. Call with its box's shelf held. FileError, StoreError."""
+        """How many recorded files are no longer there. Call with its files lock held. FileError, StoreError."""
         box = self._boxes.of(record.id)
         known = await self.known(record.id)
         if box.tree is not None:
@@ -145,26 +145,26 @@ class Captures:
     async def record(
         self, record: ContainerRecord, files: Files, stat: FileStat, *, response_id: str | None
     ) -> ContainerFileRecord | None:
-        """Take one file as it is now; its row if its content is new. Call with its box's shelf held. FileError, StoreError."""
+        """Take one file as it is now; its row if its content is new. Call with its files lock held. FileError, StoreError."""
         known = await self.known(record.id)
-        taking = _Taking(record=record, files=files, known=known, response_id=response_id, before=time.time_ns())
+        taking = _Capture(record=record, files=files, known=known, response_id=response_id, before=time.time_ns())
         return await self._take_one(taking, stat)
 
-    async def store(self, record: ContainerRecord, stat: FileStat, copy: Copy) -> ContainerFileRecord:
-        """The row of a file that a client gave, stored. Call with its box's shelf held. StoreError, QuotaExceeded."""
+    async def store(self, record: ContainerRecord, stat: FileStat, copy: FileCopy) -> ContainerFileRecord:
+        """The row of a file that a client gave, stored. Call with its files lock held. StoreError, QuotaExceeded."""
         # Nobody else could write it until it had its name: there is no doubt about what it was then.
         row = self._row(record, stat, copy, source="user", response_id=None, before=stat.changed + STILL_NS + 1)
         known = await self.known(record.id)
         row = known[row.path] = await self._rows.upsert(row, quota=self._quota)
         return row
 
-    async def _take_one(self, taking: "_Taking", stat: FileStat) -> ContainerFileRecord | None:
+    async def _take_one(self, taking: "_Capture", stat: FileStat) -> ContainerFileRecord | None:
         async with self._read(taking, stat) as read:
             row = taking.known[stat.path] = await self._rows.upsert(read.row)
             return row if read.is_new else None
 
     @asynccontextmanager
-    async def _read(self, taking: "_Taking", stat: FileStat) -> AsyncIterator["_Read"]:
+    async def _read(self, taking: "_Capture", stat: FileStat) -> AsyncIterator["_CapturedFile"]:
         """What there is to store of a file; the block stores it, or a copy that was made goes. FileError."""
         before = taking.before
         for look in range(LOOKS):
@@ -173,7 +173,7 @@ class Captures:
                 return
             taking.hashable -= stat.size
             if taking.hashable < 0:
-                yield _Read(self._unhashed(taking, stat), is_new=True)
+                yield _CapturedFile(self._unhashed(taking, stat), is_new=True)
                 return
             tenant = taking.record.tenant
             async with self._copies.taken(taking.files, stat.path, size=stat.size, tenant=tenant) as copy:
@@ -185,22 +185,22 @@ class Captures:
                 raise FileMissing(stat.path)
             stat, before = now, time.time_ns()
 
-    def _compared(self, taking: "_Taking", stat: FileStat, copy: Copy, before: int) -> "_Read":
+    def _compared(self, taking: "_Capture", stat: FileStat, copy: FileCopy, before: int) -> "_CapturedFile":
         was = taking.known.get(stat.path)
         if was is None or was.sha256 != copy.sha256 or (copy is NOT_KEPT and _facts(was) != _facts(stat)):
             response_id = taking.response_id
             row = self._row(taking.record, stat, copy, source="assistant", response_id=response_id, before=before)
-            return _Read(row, is_new=True)
+            return _CapturedFile(row, is_new=True)
         source: Source = "user" if was.source == "user" else "assistant"
         same = copy if copy is NOT_KEPT else replace(copy, blob=was.blob or copy.blob)
         row = self._row(taking.record, stat, same, source=source, response_id=was.response_id, before=before)
-        return _Read(row, is_new=False)
+        return _CapturedFile(row, is_new=False)
 
     def _row(
         self,
         record: ContainerRecord,
         stat: FileStat,
-        copy: Copy,
+        copy: FileCopy,
         *,
         source: Source,
         response_id: str | None,
@@ -225,7 +225,7 @@ class Captures:
             blob=copy.blob,
         )
 
-    async def _look(self, record: ContainerRecord, box: Box, files: Files) -> Look:
+    async def _look(self, record: ContainerRecord, box: Box, files: Files) -> Scan:
         directory = self._boxes.data_directory(record)
         if directory is None:
             return await self._listed(files)
@@ -238,7 +238,7 @@ class Captures:
         except OSError as error:
             raise FileError(DATA, f"{DATA} could not be looked through: {error.strerror}.") from error
 
-    async def _listed(self, files: Files) -> Look:
+    async def _listed(self, files: Files) -> Scan:
         """A look through the files of a runtime that keeps them elsewhere."""
         most = self._settings.max_entries
         try:
@@ -248,13 +248,13 @@ class Captures:
         kinds = {stat.path: stat.kind == "file" for stat in found[:most]}
         seen = self._generated.outside(kinds, top=DATA)
         is_over = len(found) > most
-        return Look(
+        return Scan(
             files=tuple(stat for stat in found if stat.path in seen and stat.kind == "file"),
             directories={} if is_over else None,
             is_over=is_over,
         )
 
-    async def _take(self, taking: "_Taking", look: Look) -> Captured:
+    async def _take(self, taking: "_Capture", look: Scan) -> CaptureResult:
         changes = await to_thread.run_sync(
             partial(compare, taking.known, look, most=self._settings.max_files_per_exec, most_known=self._most_known),
             limiter=self._threads,
@@ -270,16 +270,16 @@ class Captures:
         except StoreError as error:
             self._look_again(box)
             left = len(changes.touched) + len(changes.more) - taking.done
-            return Captured(files=tuple(taking.rows), left=left, trouble=error.message)
+            return CaptureResult(files=tuple(taking.rows), left=left, trouble=error.message)
         if box.tree is not None:
             box.tree.again(taking.unread)
-        return Captured(
+        return CaptureResult(
             files=tuple(taking.rows),
             more=len(changes.more),
             trouble=self._no_room(look, changes),
         )
 
-    def _no_room(self, look: Look, changes: Changes) -> str | None:
+    def _no_room(self, look: Scan, changes: Changes) -> str | None:
         most = self._settings.max_entries
         if look.is_over or (changes.refused and self._most_known == most):
             return (
@@ -293,7 +293,7 @@ class Captures:
             )
         return None
 
-    async def _take_unread(self, taking: "_Taking", stats: Sequence[FileStat]) -> None:
+    async def _take_unread(self, taking: "_Capture", stats: Sequence[FileStat]) -> None:
         """Record them as they were seen. They are hashed when they are downloaded, or change."""
         for start in range(0, len(stats), TOGETHER):
             rows = await self._rows.upsert_all(
@@ -303,15 +303,17 @@ class Captures:
                 taking.known[row.path] = row
             taking.done += len(rows)
 
-    def _unhashed(self, taking: "_Taking", stat: FileStat) -> ContainerFileRecord:
+    def _unhashed(self, taking: "_Capture", stat: FileStat) -> ContainerFileRecord:
         """Without a hash there is nothing to doubt about the moment of its record."""
         copy = (
-            NOT_KEPT if stat.size > self._settings.max_bytes_per_file else Copy(sha256="", bytes=stat.size, blob=None)
+            NOT_KEPT
+            if stat.size > self._settings.max_bytes_per_file
+            else FileCopy(sha256="", bytes=stat.size, blob=None)
         )
         before = stat.changed + STILL_NS + 1
         return self._row(taking.record, stat, copy, source="assistant", response_id=taking.response_id, before=before)
 
-    async def _take_each(self, taking: "_Taking", stats: Sequence[FileStat]) -> None:
+    async def _take_each(self, taking: "_Capture", stats: Sequence[FileStat]) -> None:
         """One after the other: a row is stored while its copy is at hand."""
         for stat in stats:
             try:
@@ -322,7 +324,7 @@ class Captures:
                 taking.rows += [row] if row is not None else []
             taking.done += 1
 
-    async def _take_together(self, taking: "_Taking", stats: Sequence[FileStat]) -> None:
+    async def _take_together(self, taking: "_Capture", stats: Sequence[FileStat]) -> None:
         """All rows in one transaction, a bounded number at once."""
         for start in range(0, len(stats), TOGETHER):
             some = stats[start : start + TOGETHER]
@@ -339,7 +341,7 @@ class Captures:
             taking.rows += [row for row, read in zip(rows, reads, strict=True) if read.is_new]
             taking.done += len(some)
 
-    async def _drop(self, container_id: str, known: Known, paths: tuple[str, ...]) -> None:
+    async def _drop(self, container_id: str, known: FileIndex, paths: tuple[str, ...]) -> None:
         for start in range(0, len(paths), TOGETHER):
             some = paths[start : start + TOGETHER]
             await self._rows.delete_paths(container_id, some)

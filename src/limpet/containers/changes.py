@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from limpet.containers.known import Known
+from limpet.containers.file_index import FileIndex
 from limpet.core.ports import FileStat
 from limpet.store.files import ContainerFileRecord
 
@@ -16,7 +16,7 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Scan:
     """What a look at a container's files found. `files` are the regular files of the directories that were read, by path in the box;
     `directories` says for each of these which directories are in it, by name, and is None where all were read. `is_over`: there are
     more entries than are looked at."""
@@ -37,7 +37,7 @@ class Changes:
     refused: tuple[FileStat, ...] = ()
 
 
-def compare(known: Known, look: Look, *, most: int, most_known: int | None = None) -> Changes:
+def compare(known: FileIndex, look: Scan, *, most: int, most_known: int | None = None) -> Changes:
     """The differences: at most `most` touched files, and `most_known` that are recorded in all. Those come last that only may have
     changed within the moment of their record. For a thread: it takes time in proportion to the look."""
     files = {stat.path: stat for stat in look.files}
@@ -77,7 +77,7 @@ def is_doubtful(record: ContainerFileRecord | None, stat: FileStat) -> bool:
     return record is not None and record.changed == 0 and is_known(replace(record, changed=stat.changed), stat)
 
 
-def _expected(known: Known, look: Look) -> set[str]:
+def _expected(known: FileIndex, look: Scan) -> set[str]:
     """The recorded files that must be among those found, or are gone."""
     if look.directories is None:
         return set(known)

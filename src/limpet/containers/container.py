@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from limpet.containers.admission import AdmissionLimits
+from limpet.containers.attachments import SKILLS, RequestedSkill, Skill
 from limpet.containers.generated import GENERATED, MARKERS
-from limpet.containers.seats import SeatLimits
-from limpet.containers.supplies import SKILLS, AskedSkill, Skill
 from limpet.core.clock import MICROSECONDS
 from limpet.core.ports import Lifetime, Limits, Offer, SandboxRef, SandboxSpec, TimeToLive, WhileOwned
 from limpet.store.containers import ContainerRecord
@@ -40,7 +40,7 @@ class ContainerSettings:
     generated_markers: tuple[str, ...] = MARKERS
     first_user_id: int = 2_000_000_000
     user_ids: int = 500_000
-    seats: SeatLimits = field(default_factory=SeatLimits)
+    admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     directory: Path | None = None
 
 
@@ -76,7 +76,7 @@ class ContainerSpec:
     memory: int | None = None
     memory_limit: str | None = None
     network_policy: dict[str, Any] = field(default_factory=lambda: {"type": "disabled"})
-    skills: tuple[AskedSkill, ...] = ()
+    skills: tuple[RequestedSkill, ...] = ()
     file_ids: tuple[str, ...] = ()
     place: str = field(default="", compare=False)
 

@@ -44,7 +44,7 @@ async def opened(
     return now, _joined(first, pieces)
 
 
-class Counted:
+class CountingReader:
     """Passes an upload on while it is hashed, and breaks it off where it grows too large."""
 
     def __init__(self, data: AsyncIterator[bytes], *, most: int | None) -> None:

@@ -49,13 +49,13 @@ def read_front_matter(source: bytes) -> Mapping[str, Value]:
     if len(source) > MOST_BYTES:
         raise FrontMatterInvalid(f"is longer than {MOST_BYTES} bytes")
     try:
-        return _Reader(source.decode()).document()
+        return _FrontMatterReader(source.decode()).document()
     # PyYAML lets some of Python's own errors through, of characters and numbers that there are not.
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise FrontMatterInvalid("is not YAML") from error
 
 
-class _Reader:
+class _FrontMatterReader:
     """Reads one document. What is under way is on `_depth` and the Python stack, which MOST_DEPTH bounds."""
 
     def __init__(self, text: str) -> None:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from limpet.containers.captures import Captured
-from limpet.containers.files import Shelf
+from limpet.containers.captures import CaptureResult
+from limpet.containers.file_service import ContainerFileService
 from limpet.store.containers import ContainerRecord
 from limpet.workspace.workspace import Workspace
 
@@ -19,12 +19,12 @@ class Lease:
     record: ContainerRecord
     workspace: Workspace
     note: str | None
-    shelf: Shelf
+    file_service: ContainerFileService
 
     @property
     def boot_id(self) -> str:
         return self.workspace.boot_id
 
-    async def capture(self, response_id: str | None = None) -> Captured:
-        """The files that changed since the last capture, now recorded as written by that response. See `Shelf.capture`."""
-        return await self.shelf.capture(self.record, response_id=response_id)
+    async def capture(self, response_id: str | None = None) -> CaptureResult:
+        """The files that changed since the last capture, now recorded as written by that response. See `ContainerFileService.capture`."""
+        return await self.file_service.capture(self.record, response_id=response_id)

@@ -13,8 +13,11 @@ from typing import Any, Self
 
 import anyio
 
+from limpet.containers.admission import BoxAdmission
+from limpet.containers.attachment_resolver import AttachmentResolver
+from limpet.containers.attachments import AttachmentStore
 from limpet.containers.boxes import Boxes
-from limpet.containers.captures import Captured
+from limpet.containers.captures import CaptureResult
 from limpet.containers.container import (
     CONTAINER_MOVES,
     BoxSettings,
@@ -24,31 +27,28 @@ from limpet.containers.container import (
     is_due,
     plan_expiry,
 )
-from limpet.containers.copying import Copies
-from limpet.containers.files import Shelf
+from limpet.containers.file_copies import FileCopies
+from limpet.containers.file_service import ContainerFileService
 from limpet.containers.lease import Lease
-from limpet.containers.meter import Meter, Unmetered
-from limpet.containers.narrowing import adapted, narrow
-from limpet.containers.provider import Provider
+from limpet.containers.messages import has_expired, lost_box, no_container
+from limpet.containers.meter import Meter, NullMeter
 from limpet.containers.quotas import Quotas
+from limpet.containers.requested_spec import adapted, narrow
 from limpet.containers.rounds import Round
 from limpet.containers.running_commands import runs_a_command
-from limpet.containers.seats import Seats
-from limpet.containers.supplies import Supplies
-from limpet.containers.tellings import has_expired, lost_box, no_container
 from limpet.containers.unused import UnusedContainers
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import StoreError
 from limpet.core.events import move
 from limpet.core.ids import CONTAINER, new_id
 from limpet.core.ports import Held, Offer, Runtime
+from limpet.store.blob_storage import BlobStorage
 from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.database import Database
 from limpet.store.executions import Executions
 from limpet.store.files import ContainerFiles
 from limpet.store.quotas import QuotaSettings
 from limpet.store.records import Order, Page
-from limpet.store.vault import Vault
 from limpet.workspace.workspace import Workspace
 
 REAP_EVERY = 5.0  # seconds
@@ -76,8 +76,8 @@ class ContainerManager:
         box: BoxSettings | None = None,
         clock: Clock | None = None,
         stop_boxes: bool = False,
-        copies: Vault | None = None,
-        supplies: Supplies | None = None,
+        copies: BlobStorage | None = None,
+        attachments: AttachmentStore | None = None,
         quotas: Quotas | None = None,
         meter: Meter | None = None,
     ) -> None:
@@ -87,7 +87,7 @@ class ContainerManager:
         self._clock = clock or SystemClock()
         self._stop_boxes = stop_boxes
         self._quotas = quotas or Quotas(db, QuotaSettings())
-        self._meter = meter or Unmetered()
+        self._meter = meter or NullMeter()
         self._rows = Containers(db)
         self._executions = Executions(db)
         self._boxes = Boxes(
@@ -101,27 +101,27 @@ class ContainerManager:
             meter=self._meter,
             quota=self._quotas.settings,
         )
-        self.files = self._shelf(ContainerFiles(db), Copies(copies))
+        self.files = self._file_service(ContainerFiles(db), FileCopies(copies))
         self.unused = UnusedContainers(self._rows, self._boxes, self.files, end=self._end)
-        self._provider = Provider(self._rows, self._boxes, self.files, supplies)
-        self.seats = self._seats()
+        self._provider = AttachmentResolver(self._rows, self._boxes, self.files, attachments)
+        self.admission = self._admission()
         self.trouble: str | None = None
         self.swept: tuple[str, ...] = ()
         self._unended: dict[str, ContainerRecord] = {}
         self._stack = AsyncExitStack()
 
-    def _seats(self) -> Seats:
+    def _admission(self) -> BoxAdmission:
         can_sleep = Offer.DIRECTORY in self._runtime.offers
-        return Seats(
-            self._settings.seats,
+        return BoxAdmission(
+            self._settings.admission,
             put_to_sleep=self._put_to_sleep,
             can_sleep=can_sleep,
             clock=self._clock,
             meter=self._meter,
         )
 
-    def _shelf(self, rows: ContainerFiles, copies: Copies) -> Shelf:
-        return Shelf(
+    def _file_service(self, rows: ContainerFiles, copies: FileCopies) -> ContainerFileService:
+        return ContainerFileService(
             rows,
             self._boxes,
             running=self.require_running,
@@ -144,7 +144,7 @@ class ContainerManager:
         self.swept = tuple(await self._boxes.sweep(running))
         for record in running:
             if record.ref is not None:
-                self.seats.found(record.id, record.tenant)
+                self.admission.found(record.id, record.tenant)
         await self._stack.enter_async_context(self.files)
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(self._reap_for_ever)
@@ -249,7 +249,7 @@ class ContainerManager:
         if record is None or record.status == "deleted":
             raise no_container(container_id)
         box = self._boxes.of(container_id)
-        async with box.gate, box.shelf:
+        async with box.boot_lock, box.files_lock:
             await self._end(container_id, "deleted")
             await self.files.clear(container_id)
 
@@ -267,25 +267,25 @@ class ContainerManager:
             async with AsyncExitStack() as stack:
                 if Offer.CONCURRENT not in self._runtime.offers:
                     await stack.enter_async_context(box.turn)
-                await self.seats.take(container_id, tenant)
+                await self.admission.take(container_id, tenant)
                 try:
                     lease = await self._enter(tenant, container_id)
                 except BaseException:
                     if box.sandbox is None:
-                        self.seats.leave(container_id)
+                        self.admission.leave(container_id)
                     raise
                 yield lease
         finally:
             box.leases -= 1
             if box.leases == 0:
-                self.seats.rest(container_id)
+                self.admission.rest(container_id)
             # A failing store is told by whatever writes next; here it would hide how the block ended.
             if self._clock.now() - used >= FRESH:
                 with anyio.move_on_after(CLOSING, shield=True), suppress(StoreError):
                     await self._rows.touch(container_id, self._clock.now())
 
-    async def capture(self, tenant: str, container_id: str, response_id: str) -> Captured:
-        """Record what changed among a container's files, without a lease. As `require_running` and `Shelf.capture`."""
+    async def capture(self, tenant: str, container_id: str, response_id: str) -> CaptureResult:
+        """Record what changed among a container's files, without a lease. As `require_running` and `ContainerFileService.capture`."""
         return await self.files.capture(await self.require_running(tenant, container_id), response_id=response_id)
 
     async def reap_once(self) -> tuple[str, ...]:
@@ -313,7 +313,7 @@ class ContainerManager:
 
     async def _enter(self, tenant: str, container_id: str) -> Lease:
         box = self._boxes.of(container_id)
-        async with box.gate:
+        async with box.boot_lock:
             record = await self._rows.get(tenant, container_id)
             if record is None or record.status == "deleted":
                 raise no_container(container_id)
@@ -324,20 +324,20 @@ class ContainerManager:
             entered = await self._boxes.enter(record)
         note = lost_box(await self.files.count_missing(record)) if entered.lost_before else None
         workspace = Workspace(entered.sandbox, clock=self._clock)
-        return Lease(record=record, workspace=workspace, note=note, shelf=self.files)
+        return Lease(record=record, workspace=workspace, note=note, file_service=self.files)
 
     async def _put_to_sleep(self, container_id: str) -> bool:
         """End the box of a container that nobody uses, for somebody else's. False where it is in use after all."""
         box = self._boxes.of(container_id)
-        if box.leases > 0 or box.gate.statistics().locked:
+        if box.leases > 0 or box.boot_lock.statistics().locked:
             return False
-        async with box.gate:
+        async with box.boot_lock:
             record = await self._rows.get_any(container_id)
             if record is None or record.status != "running":
                 return True
             if box.leases > 0 or await runs_a_command(self._executions, self._boxes, record):
                 return False
-            async with box.shelf:
+            async with box.files_lock:
                 await self.files.capture_last(record)
             await self._boxes.sleep(record)
             return True
@@ -345,7 +345,7 @@ class ContainerManager:
     async def _expire(self, due: ContainerRecord) -> bool:
         """End a container that was due a moment ago, unless it is in use after all."""
         box = self._boxes.of(due.id)
-        async with box.gate, box.shelf:
+        async with box.boot_lock, box.files_lock:
             record = await self._rows.get_any(due.id)
             if record is None or not is_due(record, self._clock.now()) or box.leases > 0:
                 return False
@@ -357,7 +357,7 @@ class ContainerManager:
             return True
 
     async def _end(self, container_id: str, status: str) -> None:
-        """Make it `status`, then take its box and its data away. Call with its gate and its shelf held."""
+        """Make it `status`, then take its box and its data away. Call with its boot lock and its files lock held."""
         record = await self._rows.get_any(container_id)
         if record is None or record.status == "deleted":
             raise no_container(container_id)
@@ -374,7 +374,7 @@ class ContainerManager:
         )
         self._unended[container_id] = record
         await self._boxes.end(record)
-        self.seats.leave(container_id)
+        self.admission.leave(container_id)
         del self._unended[container_id]
 
     async def _end_again(self, record: ContainerRecord) -> None:
@@ -382,10 +382,10 @@ class ContainerManager:
         if record.id not in self._unended:
             return
         box = self._boxes.of(record.id)
-        async with box.gate, box.shelf:
+        async with box.boot_lock, box.files_lock:
             if record.id in self._unended:
                 await self._boxes.end(record)
-                self.seats.leave(record.id)
+                self.admission.leave(record.id)
                 del self._unended[record.id]
 
     async def _touch(self, record: ContainerRecord) -> ContainerRecord:

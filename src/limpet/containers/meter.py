@@ -23,7 +23,7 @@ class Meter(Protocol):
         ...
 
 
-class Unmetered:
+class NullMeter:
     """Nobody counts."""
 
     def waited(self, seconds: float) -> None: ...

@@ -3,16 +3,16 @@
 from collections.abc import Awaitable, Callable
 
 from limpet.containers.boxes import Boxes
-from limpet.containers.files import Shelf
+from limpet.containers.file_service import ContainerFileService
 from limpet.store.containers import ContainerRecord, Containers
 
 End = Callable[[str, str], Awaitable[None]]
 
 
 class UnusedContainers:
-    """`end` gives a container its last status; it is called with the box's gate and shelf held."""
+    """`end` gives a container its last status; it is called with the box's boot lock and files lock held."""
 
-    def __init__(self, rows: Containers, boxes: Boxes, files: Shelf, *, end: End) -> None:
+    def __init__(self, rows: Containers, boxes: Boxes, files: ContainerFileService, *, end: End) -> None:
         self._rows = rows
         self._boxes = boxes
         self._files = files
@@ -34,7 +34,7 @@ class UnusedContainers:
         if not self._was_made_for(await self._rows.get_any(container_id), response_id):
             return False
         box = self._boxes.of(container_id)
-        async with box.gate, box.shelf:
+        async with box.boot_lock, box.files_lock:
             record = await self._rows.get_any(container_id)
             if record is None or box.leases > 0 or not self._was_made_for(record, response_id):
                 return False
@@ -44,12 +44,12 @@ class UnusedContainers:
             return True
 
     async def is_unused(self, record: ContainerRecord) -> bool:
-        """Call with its box's shelf held."""
+        """Call with its files lock held."""
         was_given = any(record.spec.get(what) for what in ("skills", "file_ids", "files"))
         return record.boot_id is None and not was_given and await self._files.is_empty(record.id)
 
     async def last_spec(self, record: ContainerRecord) -> dict[str, object]:
-        """The `spec` of a container that ends now: it remembers whether it was unused. Call with its box's shelf held."""
+        """The `spec` of a container that ends now: it remembers whether it was unused. Call with its files lock held."""
         self._taken_up.discard(record.id)
         # Of one that has expired nothing tells any more whether it had a box; it was asked then.
         is_unused = record.status == "running" and await self.is_unused(record)

@@ -19,12 +19,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from limpet.containers.changes import Look
+from limpet.containers.changes import Scan
 from limpet.containers.generated import GeneratedTrees
-from limpet.containers.watching import Watching
+from limpet.containers.tree_watcher import TreeWatcher
 from limpet.core.ports import FileStat
-from limpet.runtimes.beneath import DIRECTORY, LinkInTheWay, open_beneath
 from limpet.runtimes.hostfiles import described, is_unfinished
+from limpet.runtimes.open_beneath import DIRECTORY, LinkInTheWay, open_beneath
 
 EVERYTHING_AFTER = 300.0  # seconds
 MOST_ENTRIES = 50_000  # of one container
@@ -50,7 +50,7 @@ class WatchedTree:
     """One directory with all that is in it, up to `most_entries`. `look` is for one caller at a time, in a thread; the first one reads
     everything. `watches` is how many of the kernel's it has."""
 
-    _watching: Watching
+    _watching: TreeWatcher
     _root: Path
     _shown: str
     most_entries: int = MOST_ENTRIES
@@ -69,7 +69,7 @@ class WatchedTree:
     _is_spent: bool = field(default=False, init=False)
     _spent_at: float = field(default=-math.inf, init=False)
 
-    def look(self) -> Look:
+    def look(self) -> Scan:
         """Read what may have changed since the last look. A change that is made during this call is in it or in the next one. OSError."""
         self._watching.collect()
         with self._watching.locked():
@@ -109,7 +109,7 @@ class WatchedTree:
         # Also where the node is not there yet: it is being read.
         self._fired.add(path)
 
-    def _whole(self) -> Look:
+    def _whole(self) -> Scan:
         self._is_spent = self._clock() - self._spent_at < TRYING_AGAIN
         self._whole_at = self._clock()
         self._unread.clear()
@@ -128,7 +128,7 @@ class WatchedTree:
         self.is_whole |= "" not in self._nodes  # a root that is not there is not watched
         return look
 
-    def _some(self, wanted: set[str]) -> Look:
+    def _some(self, wanted: set[str]) -> Scan:
         if not wanted:
             return self._seen({}, is_whole=False)
         if not self._root.is_dir():
@@ -146,13 +146,13 @@ class WatchedTree:
         self._give_up_if_spent()
         return look
 
-    def _seen(self, read: dict[str, _Node], *, is_whole: bool) -> Look:
+    def _seen(self, read: dict[str, _Node], *, is_whole: bool) -> Scan:
         files = []
         for node in read.values():
             files += node.files
             node.files = []
         known = {self._in_box(path): frozenset(node.inner) for path, node in read.items() if node.is_complete}
-        return Look(files=tuple(files), directories=None if is_whole else known, is_over=self.is_over)
+        return Scan(files=tuple(files), directories=None if is_whole else known, is_over=self.is_over)
 
     def _read_below(self, base: int, waiting: list[str], read: dict[str, _Node], *, everything: bool) -> None:
         """Read directories and what is below them. One with very many entries is read on when the others had their turn."""

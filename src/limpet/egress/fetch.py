@@ -38,7 +38,7 @@ class FetchSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class FetchedFile:
     """An answer that has begun. `url` is the last one after redirects; `data` its content, decompressed, in pieces.
 
     Reading raises FetchFailed (broken off, too slow) and FetchRefused (more than the bytes allowed).
@@ -64,7 +64,7 @@ class Fetcher:
         self._resolve = resolve
 
     @asynccontextmanager
-    async def open(self, url: str, *, max_bytes: int | None = None) -> AsyncGenerator[Fetched, None]:
+    async def open(self, url: str, *, max_bytes: int | None = None) -> AsyncGenerator[FetchedFile, None]:
         """The file behind a URL, for the time of the block; `max_bytes` lowers the settings' bound.
 
         Raises FetchRefused for a URL that may not be fetched (also for one that a redirect leads to), FetchFailed where the other
@@ -77,7 +77,7 @@ class Fetcher:
         async with httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=backend) as pool:
             response, last = await self._follow(pool, url, deadline)
             try:
-                yield Fetched(
+                yield FetchedFile(
                     url=last,
                     content_type=_header(response, b"content-type"),
                     data=self._content(response, most, deadline),

@@ -29,7 +29,7 @@ class ConnectionTable:
         self.limits = limits
         self._all: dict[Connection, None] = {}
         self._idle: dict[Connection, None] = {}
-        self._sources: dict[str, _Source] = {}
+        self._sources: dict[str, _AddressCount] = {}
 
     def __len__(self) -> int:
         return len(self._all)
@@ -44,7 +44,7 @@ class ConnectionTable:
 
     def add(self, connection: Connection) -> bool:
         """Count a new, idle connection in. False where it has to be refused: it is counted nevertheless, until it is removed."""
-        source = self._sources.setdefault(connection.source, _Source())
+        source = self._sources.setdefault(connection.source, _AddressCount())
         is_admitted = True
         if source.count >= self.limits.max_connections_per_address:
             is_admitted = self._evict(source.idle)
@@ -93,7 +93,7 @@ class ConnectionTable:
         return True
 
 
-class _Source:
+class _AddressCount:
     __slots__ = ("count", "idle")
 
     def __init__(self) -> None:

@@ -91,7 +91,7 @@ class WorkspaceSandbox(SandboxEnvironment):
         concurrency: bool = True,
     ) -> ExecResult[str]:
         await self._refuse_other_user(user)
-        out, err = (_Head(SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE) for _ in range(2))
+        out, err = (_OutputHead(SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE) for _ in range(2))
         try:
             result = await self._workspace.run(
                 cmd,
@@ -234,7 +234,7 @@ class _Keeper:
             opened.set_exception(error)  # the caller raises it
 
 
-class _Head:
+class _OutputHead:
     """The first `limit` bytes of a stream, however long it is."""
 
     def __init__(self, limit: int) -> None:

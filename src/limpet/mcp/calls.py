@@ -25,7 +25,7 @@ _WAITING = Refused("A person is being asked.", lasts=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ActiveCall:
     """`answers` are what the client brought with the call, by the question's key; `asked` what it is to ask before it calls again
     (protocol 2026-07-28, where a server asks nothing by itself)."""
 
@@ -35,7 +35,7 @@ class Call:
     asked: dict[str, ElicitRequest] = field(default_factory=dict)
 
 
-CURRENT: ContextVar[Call | None] = ContextVar("limpet.mcp.call", default=None)
+CURRENT: ContextVar[ActiveCall | None] = ContextVar("limpet.mcp.call", default=None)
 
 
 async def tell(event: ToolEvent) -> None:

@@ -28,8 +28,8 @@ from limpet.ingress.connections import source_of
 from limpet.ingress.memory import MemoryBudget
 from limpet.ingress.refusals import Refusal
 from limpet.ingress.server import HttpServer
-from limpet.mcp.door import Door
 from limpet.mcp.handshake import LARGEST_HANDSHAKE, handshake_refusal
+from limpet.mcp.http_guard import HttpGuard
 from limpet.mcp.session import Offering, session
 
 PATH = "/mcp"
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class SessionBounds:
     """`sessions` at once, each with a box, of an address beyond this machine half of them; one ends when no request of it was open for
     `idle` seconds, and `handshake` seconds after it was opened where its client sent nothing more."""
 
@@ -72,8 +72,8 @@ async def serve(
     offering: Offering,
     listener: socket.socket,
     *,
-    door: Callable[[ASGIApp], Door],
-    bounds: Bounds,
+    door: Callable[[ASGIApp], HttpGuard],
+    bounds: SessionBounds,
     ready: Callable[[], None],
 ) -> None:
     """Serve until a signal comes. `ready` is called when requests are answered."""
@@ -89,7 +89,7 @@ async def serve(
 class Sessions:
     """An ASGI application. The handshake opens a session; DELETE, idleness and the end of `async with` end it, and its box."""
 
-    def __init__(self, offering: Offering, bounds: Bounds) -> None:
+    def __init__(self, offering: Offering, bounds: SessionBounds) -> None:
         self._offering = offering
         self._bounds = bounds
         self._sessions: dict[str, Session] = {}

@@ -21,7 +21,7 @@ from mcp.types import (
 )
 from mcp.types import Tool as Shown
 
-from limpet.mcp.calls import CURRENT, Call, approve, tell
+from limpet.mcp.calls import CURRENT, ActiveCall, approve, tell
 from limpet.mcp.progress import Progress
 from limpet.mcp.results import as_result, changes_files, shown
 from limpet.tools.bash import BashConfig, BashTool
@@ -96,8 +96,8 @@ class Service:
             raise MCPError(
                 code=INVALID_PARAMS, message=f"Unknown tool {params.name!r}; there are: {', '.join(self._tools)}."
             )
-        call = Call(context=context, progress=_progress_of(context), answers=params.input_responses or {})
-        token: Token[Call | None] = CURRENT.set(call)
+        call = ActiveCall(context=context, progress=_progress_of(context), answers=params.input_responses or {})
+        token: Token[ActiveCall | None] = CURRENT.set(call)
         try:
             answer = await _with_progress(tool, call, params.arguments or {}, f"mcp-{context.request_id}")
         finally:
@@ -107,7 +107,7 @@ class Service:
         return as_result(answer)
 
 
-async def _with_progress(tool: Tool, call: Call, arguments: JsonObject, call_id: str) -> JsonObject:
+async def _with_progress(tool: Tool, call: ActiveCall, arguments: JsonObject, call_id: str) -> JsonObject:
     """Every notification of a call goes out before its result."""
     if call.progress is None:
         return await tool.call(arguments, call_id=call_id)

@@ -14,7 +14,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.server.stdio import stdio_server
 
 from limpet.mcp.session import Offering, session
-from limpet.mcp.stopping import stopped_by_signal
+from limpet.mcp.signals import stopped_by_signal
 
 LONGEST = 64 << 20  # bytes of one message; a longer one is answered like one that cannot be read
 

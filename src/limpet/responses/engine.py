@@ -11,7 +11,7 @@ from limpet.core.ports import Carry, RunState
 
 
 @dataclass(slots=True)
-class _Carried:
+class _RunningTask:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
 
@@ -21,7 +21,7 @@ class InProcessEngine:
 
     def __init__(self, carry: Carry) -> None:
         self._carry = carry
-        self._runs: dict[str, _Carried] = {}
+        self._runs: dict[str, _RunningTask] = {}
         self._ended: set[str] = set()
         self._group: TaskGroup | None = None
         self._stack = AsyncExitStack()
@@ -39,7 +39,7 @@ class InProcessEngine:
             return
         if self._group is None:
             raise RuntimeError("The engine is not open.")
-        self._runs[run_id] = _Carried()
+        self._runs[run_id] = _RunningTask()
         self._group.start_soon(self._run, run_id, name=f"run {run_id}")
 
     async def cancel(self, run_id: str) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 import anyio
 
+from limpet.containers.attachments import IncomingFile
 from limpet.containers.changes import safe_name
-from limpet.containers.shapes import shown
-from limpet.containers.supplies import Incoming
+from limpet.containers.wire_objects import shown
 from limpet.core.errors import NotFound, RequestInvalid
 from limpet.egress.fetch import Fetcher
-from limpet.responses.sources import MIB, InputSettings, Sources, no_upload
+from limpet.responses.input_sources import MIB, InputSettings, InputSources, no_upload
 from limpet.store.files import ContainerFileRecord
 from limpet.store.uploads import Uploads
 
@@ -33,7 +33,7 @@ FETCHES_URLS = frozenset({"openai"})  # types of providers that open a file_url 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilePosition:
     """Where a part stands in a list of items."""
 
     item: int
@@ -46,11 +46,11 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class ResolvedFile:
     """A file of a new part, at hand."""
 
-    place: Place
-    file: Incoming
+    place: FilePosition
+    file: IncomingFile
 
 
 class InputFiles:
@@ -65,7 +65,7 @@ class InputFiles:
         self._fetcher = fetcher or (None if settings.fetch is None else Fetcher(settings.fetch))
 
     @asynccontextmanager
-    async def gathered(self, tenant: str, items: Sequence[Json]) -> AsyncIterator[Sequence[Gathered]]:
+    async def gathered(self, tenant: str, items: Sequence[Json]) -> AsyncIterator[Sequence[ResolvedFile]]:
         """The files of all parts of these new items, in order, for the time of the block. RequestInvalid with the part's place."""
         parts = list(parts_of(items))
         if len(parts) > self._settings.max_files:
@@ -76,7 +76,7 @@ class InputFiles:
                 code="too_many_input_files",
             )
         async with AsyncExitStack() as stack:
-            sources = Sources(
+            sources = InputSources(
                 self._uploads,
                 self._fetcher,
                 tenant=tenant,
@@ -84,11 +84,13 @@ class InputFiles:
                 spool=self._spool,
                 stack=stack,
             )
-            yield [Gathered(place=place, file=file) for place, file in await self._opened(sources, parts)]
+            yield [ResolvedFile(place=place, file=file) for place, file in await self._opened(sources, parts)]
 
-    async def _opened(self, sources: Sources, parts: Sequence[tuple[Place, Json]]) -> list[tuple[Place, Incoming]]:
+    async def _opened(
+        self, sources: InputSources, parts: Sequence[tuple[FilePosition, Json]]
+    ) -> list[tuple[FilePosition, IncomingFile]]:
         seconds = self._settings.fetch.seconds if self._settings.fetch else None
-        opened: list[tuple[Place, Incoming]] = []
+        opened: list[tuple[FilePosition, IncomingFile]] = []
         try:
             with anyio.fail_after(seconds):
                 for place, part in parts:
@@ -129,7 +131,7 @@ class InputFiles:
     async def told(self, tenant: str, items: Sequence[Json], *, directory: str) -> list[Json]:
         """The items as a provider gets them: files of the container as a text that says where they lie (`directory` stands for
         /mnt/data), uploads with their bytes."""
-        parts: dict[Place, Json] = {}
+        parts: dict[FilePosition, Json] = {}
         left = MAX_SHOWN_IN_ALL
         for place, part in reversed(list(parts_of(items))):
             if PATH in part:
@@ -156,17 +158,17 @@ class InputFiles:
         return {**shown_part, "filename": name, "file_data": url}, left - upload.bytes
 
 
-def parts_of(items: Sequence[Json]) -> Iterator[tuple[Place, Json]]:
+def parts_of(items: Sequence[Json]) -> Iterator[tuple[FilePosition, Json]]:
     """The `input_file` parts of items and their places."""
     for number, item in enumerate(items):
         for holder in HOLDERS:
             held = item.get(holder)
             for position, part in enumerate(held if isinstance(held, list) else ()):
                 if isinstance(part, dict) and part.get("type") == KIND:
-                    yield Place(number, holder, position), part
+                    yield FilePosition(number, holder, position), part
 
 
-def replaced(items: Sequence[Json], parts: dict[Place, Json]) -> list[Json]:
+def replaced(items: Sequence[Json], parts: dict[FilePosition, Json]) -> list[Json]:
     """The items with other parts at these places."""
     fresh = list(items)
     for place, part in parts.items():
@@ -187,7 +189,7 @@ def unmarked(items: Sequence[Json]) -> list[Json]:
     return replaced(items, marked)
 
 
-def marked(items: Sequence[Json], gathered: Sequence[Gathered], rows: Sequence[ContainerFileRecord]) -> list[Json]:
+def marked(items: Sequence[Json], gathered: Sequence[ResolvedFile], rows: Sequence[ContainerFileRecord]) -> list[Json]:
     """The items whose parts say where their files lie now."""
     paths = {each.place: shown(row.path) for each, row in zip(gathered, rows, strict=True)}
     known = dict(parts_of(items))

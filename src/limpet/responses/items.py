@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, TypeAdapter
 
 from limpet.core.errors import RequestInvalid
-from limpet.responses.checked import checked
+from limpet.responses.validation import validated
 
 Json = dict[str, Any]
 MAX_CHARACTERS = 10 * 1024 * 1024  # of an input text, and of each stream of a command's output
@@ -17,58 +17,58 @@ Status = Literal["in_progress", "completed", "incomplete"]
 Output = Annotated[StrictStr, Field(max_length=MAX_CHARACTERS)]
 
 
-class _Kept(BaseModel):
+class _OpenModel(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class _Local(_Kept):
+class _Local(_OpenModel):
     type: Literal["local"]
 
 
-class _Container(_Kept):
+class _Container(_OpenModel):
     type: Literal["container_reference"]
     container_id: Id
 
 
-class _Exit(_Kept):
+class _Exit(_OpenModel):
     type: Literal["exit"]
     exit_code: StrictInt
 
 
-class _Timeout(_Kept):
+class _Timeout(_OpenModel):
     type: Literal["timeout"]
 
 
-class _Entry(_Kept):
+class _Entry(_OpenModel):
     stdout: Output
     stderr: Output
     outcome: Annotated[_Exit | _Timeout, Field(discriminator="type")]
 
 
-class _Action(_Kept):
+class _Action(_OpenModel):
     commands: list[StrictStr]
     timeout_ms: Annotated[StrictInt, Field(ge=1)] | None = None
     max_output_length: Annotated[StrictInt, Field(ge=0)] | None = None
 
 
-class _Part(_Kept):
+class _Part(_OpenModel):
     """Of any type: a provider may know more of them than the gateway."""
 
     type: Id
 
 
-class _Text(_Kept):
+class _Text(_OpenModel):
     text: StrictStr
 
 
-class _File(_Kept):
+class _File(_OpenModel):
     file_id: Id | None = None
     file_url: StrictStr | None = None
     file_data: StrictStr | None = None
     filename: StrictStr | None = None
 
 
-class _AnyItem(_Kept):
+class _AnyItem(_OpenModel):
     """What holds for items of every kind."""
 
     id: StrictStr | None = None
@@ -94,7 +94,7 @@ class _FunctionOutput(_Known):
     output: StrictStr | list[_Part]
 
 
-class _CustomCall(_AnyItem):
+class _CustomCallItem(_AnyItem):
     call_id: CallId
     name: Annotated[StrictStr, Field(min_length=1)]
     input: StrictStr
@@ -133,7 +133,7 @@ KINDS: Mapping[str, type[BaseModel]] = {
     "message": _Message,
     "function_call": _FunctionCall,
     "function_call_output": _FunctionOutput,
-    "custom_tool_call": _CustomCall,
+    "custom_tool_call": _CustomCallItem,
     "custom_tool_call_output": _CustomOutput,
     "shell_call": _ShellCall,
     "shell_call_output": _ShellOutput,
@@ -166,7 +166,7 @@ def _item(item: Json, place: str) -> Json:
         kind = "message" if "role" in item else "item_reference" if item.keys() - {"type"} == {"id"} else None
     if not isinstance(kind, str) or not kind:
         raise RequestInvalid("Every input item needs a `type`, or a `role` and `content`.", param=f"{place}.type")
-    checked(_ADAPTERS.get(kind, _ANY), item, at=place)
+    validated(_ADAPTERS.get(kind, _ANY), item, at=place)
     if kind == "message":
         _parts(item["content"], f"{place}.content")
     if kind in ("function_call_output", "custom_tool_call_output"):
@@ -178,13 +178,13 @@ def _parts(content: str | list[Json], place: str) -> None:
     if isinstance(content, list):
         for position, part in enumerate(content):
             if part["type"] in _TEXTS:
-                checked(_TEXT, part, at=f"{place}[{position}]")
+                validated(_TEXT, part, at=f"{place}[{position}]")
             if part["type"] == "input_file":
                 _file(part, f"{place}[{position}]")
 
 
 def _file(part: Json, place: str) -> None:
-    checked(_FILE, part, at=place)
+    validated(_FILE, part, at=place)
     given = [source for source in _SOURCES if part.get(source) is not None]
     if len(given) != 1:
         raise RequestInvalid(

@@ -9,11 +9,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from limpet.containers.shapes import shown
+from limpet.containers.wire_objects import shown
 from limpet.responses.command_output import model_copy
-from limpet.responses.passing import Passing
 from limpet.responses.shapes import add_usage
 from limpet.responses.shell_call import ShellCalls
+from limpet.responses.turn_forwarder import TurnForwarder
 from limpet.responses.writer import Writer
 from limpet.store.files import ContainerFileRecord
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellOffer, Turn, TurnEnded, TurnEvent, Upstream
@@ -33,7 +33,7 @@ CLIENTS_CALLS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class LoopBounds:
     """How far a run may go. `turns` are model turns; in the last one no shell is offered, so that the model answers. `calls` are
     shell calls in all (`max_tool_calls`; None: no bound). `model_characters` is what the model gets back of a command's output."""
 
@@ -65,7 +65,7 @@ class Run:
     shell: ShellOffer | None
     environment: Json
     calls: ShellCalls | None
-    bounds: Bounds
+    bounds: LoopBounds
     writer: Writer
     response_id: str
     streams_shell: bool = True
@@ -110,11 +110,11 @@ def _may_call(run: Run) -> bool:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Taken:
+class _TurnResult:
     """One model turn: what was passed on of it, its calls, and how it ended. `admitted`: for each call, by its index in the turn,
     whether it was within the bounds when it began."""
 
-    passing: Passing
+    passing: TurnForwarder
     offers_shell: bool
     admitted: dict[int, bool] = field(default_factory=dict)
     calls: list[CallMade] = field(default_factory=list)
@@ -126,13 +126,13 @@ class _Taken:
         return self.passing.items
 
 
-async def _take_turn(run: Run, *, offers_shell: bool) -> _Taken:
+async def _take_turn(run: Run, *, offers_shell: bool) -> _TurnResult:
     """One model turn and the shell calls made in it.
 
     The turn is read to its end before a call is carried out: what comes after a call waits, so that items are told in order.
     """
-    passing = Passing(run.writer, run.environment, provider=run.upstream.name, streams_commands=run.streams_shell)
-    taken = _Taken(passing=passing, offers_shell=offers_shell)
+    passing = TurnForwarder(run.writer, run.environment, provider=run.upstream.name, streams_commands=run.streams_shell)
+    taken = _TurnResult(passing=passing, offers_shell=offers_shell)
     async with aclosing(run.upstream.stream(_turn(run, offers_shell))) as events:
         async for event in events:
             if isinstance(event, TurnEnded):
@@ -172,7 +172,7 @@ def _instructions(run: Run, offers_shell: bool) -> str | None:
     return about if run.instructions is None else f"{run.instructions}\n\n{about}"
 
 
-async def _answer_calls(run: Run, taken: _Taken) -> int:
+async def _answer_calls(run: Run, taken: _TurnResult) -> int:
     """Carry out each call in order; between two calls pass on what came between them. Returns how many items are in the transcript."""
     kept = answered = 0
     while run.calls is not None and answered < len(taken.calls):
@@ -187,7 +187,7 @@ async def _answer_calls(run: Run, taken: _Taken) -> int:
     return kept
 
 
-async def _pass(run: Run, taken: _Taken, event: TurnEvent) -> None:
+async def _pass(run: Run, taken: _TurnResult, event: TurnEvent) -> None:
     """Pass an event on, unless it belongs to a call beyond the bounds: such calls are neither run nor shown."""
     if isinstance(event, (CallBegun, CommandText, CallMade)):
         if event.index not in taken.admitted:

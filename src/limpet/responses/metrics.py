@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from limpet.containers.seats import SeatCounts
+from limpet.containers.admission import AdmissionCounts
 
 _SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 1800)
 # A boot takes tens of milliseconds, a look for changes a few.
@@ -57,7 +57,7 @@ class Metrics:
     def captured(self, seconds: float) -> None:
         self._captures.observe(seconds)
 
-    def look(self, boxes: SeatCounts, stored: Mapping[tuple[str, str], int]) -> None:
+    def look(self, boxes: AdmissionCounts, stored: Mapping[tuple[str, str], int]) -> None:
         """Take in how things stand now: `stored` are bytes by area and backend."""
         self._living.set(boxes.living)
         self._busy.set(boxes.busy)

@@ -9,7 +9,7 @@ from typing import Any
 from limpet.containers.container import ContainerSpec
 from limpet.containers.manager import ContainerManager
 from limpet.core.errors import RequestError, RequestInvalid
-from limpet.responses.request import Asked, ContainerAuto, ContainerReference, Local
+from limpet.responses.request import ContainerAuto, ContainerReference, Local, ParsedRequest
 from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Executions
 from limpet.store.responses import ResponseRecord
@@ -58,7 +58,7 @@ class Placement:
     async def target(
         self,
         tenant: str,
-        asked: Asked,
+        asked: ParsedRequest,
         *,
         chained: str | None,
         holders: Mapping[str, ResponseRecord],

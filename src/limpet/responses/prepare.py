@@ -12,23 +12,23 @@ from limpet.containers.manager import ContainerManager
 from limpet.core import ids
 from limpet.core.clock import Clock
 from limpet.core.errors import LimpetError, RequestInvalid
-from limpet.responses.describe import shell_description
 from limpet.responses.history import History, check_outputs, completed, history, trimmed
-from limpet.responses.inputs import Gathered, InputFiles, marked, unmarked
-from limpet.responses.loop import Bounds, Run
+from limpet.responses.inputs import InputFiles, ResolvedFile, marked, unmarked
+from limpet.responses.loop import LoopBounds, Run
 from limpet.responses.metrics import Metrics
 from limpet.responses.placement import Placement, ShellTarget
 from limpet.responses.references import resolved
-from limpet.responses.request import Asked, Local
+from limpet.responses.request import Local, ParsedRequest
 from limpet.responses.shapes import resolved_tools
 from limpet.responses.shell_call import ShellCalls, ShellHost
+from limpet.responses.shell_description import shell_description
 from limpet.responses.tool_selection import ToolSelection, WhenUnsupported, selected
 from limpet.responses.writer import Writer
 from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Executions
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
-from limpet.upstreams.routing import Chosen, Router
+from limpet.upstreams.routing import ChosenRoute, Router
 from limpet.upstreams.upstream import ShellOffer, Upstream
 
 log = structlog.get_logger()
@@ -86,7 +86,7 @@ class Prepared:
 class RunParts:
     """What a run is made of beside its request."""
 
-    chosen: Chosen
+    chosen: ChosenRoute
     selection: ToolSelection
     target: ShellTarget
     transcript: list[Json]
@@ -128,7 +128,7 @@ class Preparer:
         self._files = files
         self._placement = Placement(containers, executions)
 
-    async def prepare(self, tenant: str, asked: Asked, *, keeps_commands: Callable[[], bool]) -> Prepared:
+    async def prepare(self, tenant: str, asked: ParsedRequest, *, keeps_commands: Callable[[], bool]) -> Prepared:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
         selection = self._selected(asked, chosen.upstream)
@@ -162,7 +162,7 @@ class Preparer:
             made_container=target.is_new,
         )
 
-    def _run_maker(self, asked: Asked, parts: RunParts, host: ShellHost) -> Callable[[Writer], Run]:
+    def _run_maker(self, asked: ParsedRequest, parts: RunParts, host: ShellHost) -> Callable[[Writer], Run]:
         def make_run(writer: Writer) -> Run:
             return Run(
                 upstream=parts.chosen.upstream,
@@ -174,7 +174,7 @@ class Preparer:
                 shell=self._shell(asked, parts.target),
                 environment=parts.target.environment or {},
                 calls=self._calls(asked, parts.target, host, parts.record, writer),
-                bounds=Bounds(
+                bounds=LoopBounds(
                     turns=max(2, self._settings.max_iterations),
                     calls=asked.body.max_tool_calls,
                     model_characters=self._limits.max_output_chars,
@@ -187,7 +187,7 @@ class Preparer:
 
         return make_run
 
-    def _selected(self, asked: Asked, upstream: Upstream) -> ToolSelection:
+    def _selected(self, asked: ParsedRequest, upstream: Upstream) -> ToolSelection:
         return selected(
             asked.other_tools,
             asked.options().get("tool_choice"),
@@ -217,7 +217,7 @@ class Preparer:
             keeps_commands=keeps_commands,
         )
 
-    async def _history(self, tenant: str, asked: Asked, *, provider: str) -> History:
+    async def _history(self, tenant: str, asked: ParsedRequest, *, provider: str) -> History:
         if asked.body.previous_response_id is None:
             return History()
         return await history(
@@ -230,8 +230,8 @@ class Preparer:
         )
 
     async def _resolved(
-        self, asked: Asked, before: History, holders: Mapping[str, ResponseRecord], *, provider: str
-    ) -> Asked:
+        self, asked: ParsedRequest, before: History, holders: Mapping[str, ResponseRecord], *, provider: str
+    ) -> ParsedRequest:
         items = await resolved(
             asked.input,
             holders=holders,
@@ -243,8 +243,8 @@ class Preparer:
         return replace(asked, input=items)
 
     async def _settle(
-        self, tenant: str, asked: Asked, find: Callable[[], Awaitable[ShellTarget]], *, upstream: Upstream
-    ) -> tuple[Asked, ShellTarget]:
+        self, tenant: str, asked: ParsedRequest, find: Callable[[], Awaitable[ShellTarget]], *, upstream: Upstream
+    ) -> tuple[ParsedRequest, ShellTarget]:
         """The target that `find` gives, and the response's input with what is to be stored of the files in it: they are there now."""
         if asked.shell is None or isinstance(asked.shell.environment, Local):
             await self._files.check_shown(tenant, asked.input, provider=upstream.name, type=upstream.type)
@@ -257,7 +257,7 @@ class Preparer:
             ), target
 
     async def _bring(
-        self, container: ContainerRecord, asked: Asked, gathered: Sequence[Gathered], *, is_new: bool
+        self, container: ContainerRecord, asked: ParsedRequest, gathered: Sequence[ResolvedFile], *, is_new: bool
     ) -> list[Json]:
         try:
             rows = await self._containers.files.bring(container, [each.file for each in gathered])
@@ -275,7 +275,7 @@ class Preparer:
     def _record(
         self,
         tenant: str,
-        asked: Asked,
+        asked: ParsedRequest,
         target: ShellTarget,
         response_id: str,
         *,
@@ -303,7 +303,7 @@ class Preparer:
             error=None,
         )
 
-    def _shell(self, asked: Asked, target: ShellTarget) -> ShellOffer | None:
+    def _shell(self, asked: ParsedRequest, target: ShellTarget) -> ShellOffer | None:
         if asked.shell is None:
             return None
         is_local = target.environment == {"type": "local"}
@@ -320,7 +320,7 @@ class Preparer:
         )
 
     def _calls(
-        self, asked: Asked, target: ShellTarget, host: ShellHost, record: ResponseRecord, writer: Writer
+        self, asked: ParsedRequest, target: ShellTarget, host: ShellHost, record: ResponseRecord, writer: Writer
     ) -> ShellCalls | None:
         if asked.shell is None or target.container_id is None or target.environment == {"type": "local"}:
             return None
@@ -340,7 +340,7 @@ def _with_note(instructions: str | None, note: str | None) -> str | None:
     return f"Note: {note}" if instructions is None else f"{instructions}\n\nNote: {note}"
 
 
-def _options(asked: Asked, selection: ToolSelection) -> Json:
+def _options(asked: ParsedRequest, selection: ToolSelection) -> Json:
     options = asked.options()
     return options if selection.choice is None else {**options, "tool_choice": selection.choice}
 
@@ -353,7 +353,7 @@ def _log_left_out(record: ResponseRecord, selection: ToolSelection) -> None:
         )
 
 
-def _check_context_management(asked: Asked, upstream: Upstream) -> None:
+def _check_context_management(asked: ParsedRequest, upstream: Upstream) -> None:
     """A provider that speaks the Responses API does it, or refuses; for all others it would be dropped in silence. RequestInvalid."""
     if asked.body.context_management is not None and upstream.type not in MANAGES_CONTEXT:
         raise RequestInvalid(

@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class DecodedEvent:
     """One numbered event; `data` is its whole payload without `type` and `sequence_number`."""
 
     seq: int
@@ -30,7 +30,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RawEvent:
     """An event that was stored as it is told, such as a piece of text: the same, and its payload is not written anew."""
 
     seq: int
@@ -45,7 +45,7 @@ class Piece:
         return b'{"type":"%b","sequence_number":%d,%b' % (self.type.encode(), self.seq, self.stored[1:])
 
 
-Saying = Told | Piece
+StreamEvent = DecodedEvent | RawEvent
 
 
 @dataclass(slots=True)
@@ -54,9 +54,9 @@ class Replayed:
 
     next_seq: int = 0
     last_step: int = 0
-    terminal: Told | None = None
+    terminal: DecodedEvent | None = None
     _folded: Snapshot = field(default_factory=Snapshot)
-    _pieces: list[Piece] = field(default_factory=list)
+    _pieces: list[RawEvent] = field(default_factory=list)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -65,16 +65,16 @@ class Replayed:
         self._pieces.clear()
         return self._folded
 
-    def take(self, entry: Entry) -> Saying:
+    def take(self, entry: Entry) -> StreamEvent:
         self.next_seq, self.last_step = entry.seq + 1, entry.step
         if entry.type in PLAIN:
-            piece = Piece(entry.seq, entry.type, entry.data)
+            piece = RawEvent(entry.seq, entry.type, entry.data)
             # Folded when something asks for it, most often the event that ends the text.
             self._pieces.append(piece)
             return piece
         data = self.snapshot.expand(entry.type, _decode(entry.data))
         self.snapshot.apply(entry.type, data)
-        told = Told(seq=entry.seq, type=entry.type, data=data)
+        told = DecodedEvent(seq=entry.seq, type=entry.type, data=data)
         if entry.type in ev.TERMINAL:
             self.terminal = told
         return told
@@ -88,7 +88,7 @@ async def replay(journal: Journal, response_id: str) -> Replayed:
     return state
 
 
-async def follow(journal: Journal, response_id: str, *, after: int = -1) -> AsyncIterator[list[Saying]]:
+async def follow(journal: Journal, response_id: str, *, after: int = -1) -> AsyncIterator[list[StreamEvent]]:
     """Every event with a number above `after`, stored and then live, until the response's journal is closed; in the pieces in which
     they come, never empty ones."""
     state = Replayed()

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
 
 from limpet.core.errors import RequestInvalid
-from limpet.responses.checked import checked
 from limpet.responses.items import input_items
+from limpet.responses.validation import validated
 
 Json = dict[str, Any]
 
@@ -198,7 +198,7 @@ PROVIDER_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ParsedRequest:
     """A checked request. `input` is always a list of items; `shell` is None where no shell tool was given; it
     stands at `shell_index` of the tools."""
 
@@ -237,11 +237,11 @@ _CHECKED: Mapping[str, TypeAdapter[Any]] = {
 _BODY: TypeAdapter[CreateRequest] = TypeAdapter(CreateRequest)
 
 
-def parse(body: object) -> Asked:
+def parse(body: object) -> ParsedRequest:
     """A request body as JSON gave it. Raises RequestInvalid with `param`, naming what would be right."""
     if not isinstance(body, dict):
         raise RequestInvalid('The body must be a JSON object such as {"model": "limpet/script", "input": "…"}.')
-    request = checked(_BODY, body)
+    request = validated(_BODY, body)
     for field, sentence in _NOT_BUILT.items():
         if getattr(request, field):
             raise RequestInvalid(sentence, param=field, code="unsupported_parameter")
@@ -250,7 +250,7 @@ def parse(body: object) -> Asked:
     shell, others = _tools(request.tools or [])
     _check_choice(request, has_shell=shell is not None)
     index = next((number for number, tool in enumerate(request.tools or []) if tool.get("type") == "shell"), 0)
-    return Asked(
+    return ParsedRequest(
         body=request, input=input_items(request.input), shell=shell, shell_index=index, other_tools=tuple(others)
     )
 
@@ -267,7 +267,7 @@ def _tools(tools: list[Json]) -> tuple[ShellTool | None, list[Json]]:
         if kind == "shell":
             if shell is not None:
                 raise RequestInvalid("Only one shell tool can be given.", param=f"tools[{position}]")
-            shell = checked(_SHELL, tool, at=f"tools[{position}]")
+            shell = validated(_SHELL, tool, at=f"tools[{position}]")
             continue
         _check_tool(tool, f"tools[{position}]")
         others.append(tool)
@@ -276,11 +276,11 @@ def _tools(tools: list[Json]) -> tuple[ShellTool | None, list[Json]]:
 
 def _check_tool(tool: Json, place: str) -> None:
     if tool["type"] in _CHECKED:
-        checked(_CHECKED[tool["type"]], tool, at=place)
+        validated(_CHECKED[tool["type"]], tool, at=place)
     if tool["type"] == "namespace":
         for position, inner in enumerate(tool["tools"]):
             if inner["type"] in ("function", "custom"):
-                checked(_CHECKED[inner["type"]], inner, at=f"{place}.tools[{position}]")
+                validated(_CHECKED[inner["type"]], inner, at=f"{place}.tools[{position}]")
 
 
 def _callable_tools(tools: list[Json]) -> list[Json]:

@@ -14,13 +14,13 @@ import structlog
 from limpet.core import events as ev
 from limpet.core.clock import Clock
 from limpet.core.errors import GatewayStopping, LimpetError, NotFound, StoreError, UpstreamError
-from limpet.responses.ending import closed_item, error_of
 from limpet.responses.engine import InProcessEngine
+from limpet.responses.failures import closed_item, error_of
 from limpet.responses.loop import Ending, converse
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Prepared, Preparer
-from limpet.responses.replay import Replayed, Saying, Told, follow, replay
-from limpet.responses.request import Asked
+from limpet.responses.replay import DecodedEvent, Replayed, StreamEvent, follow, replay
+from limpet.responses.request import ParsedRequest
 from limpet.responses.shapes import response_object
 from limpet.responses.writer import Writer
 from limpet.store.journal import Journal
@@ -70,7 +70,7 @@ class ResponseService:
         self.is_closing = True
         await self._engine.close()
 
-    async def create(self, tenant: str, asked: Asked) -> Prepared:
+    async def create(self, tenant: str, asked: ParsedRequest) -> Prepared:
         """Record a request and start its run. What was prepared is shown; the run is the engine's.
 
         Raises RequestError, GatewayStopping; nothing is left behind then but, perhaps, a container's row."""
@@ -87,7 +87,7 @@ class ResponseService:
         await self._engine.start(prepared.record.id)
         return prepared
 
-    async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[list[Saying]]:
+    async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[list[StreamEvent]]:
         """The events above `after`, to the terminal one, in the pieces in which they come. Raises NotFound, GatewayStopping, and
         StoreError where the journal could not be kept."""
         live = self._live.get(response_id)
@@ -287,14 +287,14 @@ class ResponseService:
             await writer.close()
             log.warning("response_was_lost", response_id=record.id)
 
-    async def _missing_end(self, record: ResponseRecord) -> Told | None:
+    async def _missing_end(self, record: ResponseRecord) -> DecodedEvent | None:
         """The last event of a response whose process died between writing down its end and telling it."""
         current = await self._responses.get(record.tenant, record.id)
         state = await replay(self._journal, record.id)
         if current is None or state.terminal is not None or f"response.{current.status}" not in ev.TERMINAL:
             return None
         shape = self._object(current, state)
-        return Told(seq=state.next_seq, type=f"response.{current.status}", data={"response": shape})
+        return DecodedEvent(seq=state.next_seq, type=f"response.{current.status}", data={"response": shape})
 
     def _object(self, record: ResponseRecord, state: Replayed) -> Json:
         return response_object(

@@ -11,11 +11,11 @@ from typing import Any
 
 import anyio
 
-from limpet.containers.captures import Captured
+from limpet.containers.captures import CaptureResult
 from limpet.containers.container import ShellLimits
 from limpet.containers.lease import Lease
 from limpet.containers.manager import ContainerManager
-from limpet.containers.shapes import shown
+from limpet.containers.wire_objects import shown
 from limpet.core import events as ev
 from limpet.core import ids
 from limpet.core.clock import Clock
@@ -48,7 +48,7 @@ def wire_outcome(outcome: Outcome) -> Json:
 
 
 @dataclass(slots=True)
-class _Answer:
+class _CallResult:
     """What has become of one call so far."""
 
     entries: list[Json] = field(default_factory=list)
@@ -115,7 +115,7 @@ class ShellCalls:
         place = {"item_id": item["id"], "output_index": index}
         match arguments:
             case BadArguments(reason=reason):
-                answer = _Answer()
+                answer = _CallResult()
                 await self._result(place, answer, "", f"{reason}\n", Exited(2))
             case ShellArguments():
                 answer = await self._carry_out(call.call_id, arguments, place)
@@ -132,8 +132,8 @@ class ShellCalls:
         await self._writer.tell(ev.ITEM_DONE, output_index=index, item=done)
         return done
 
-    async def _carry_out(self, call_id: str, arguments: ShellArguments, place: Json) -> _Answer:
-        answer = _Answer()
+    async def _carry_out(self, call_id: str, arguments: ShellArguments, place: Json) -> _CallResult:
+        answer = _CallResult()
         try:
             async with self._host.containers.lease(self._tenant, self._container_id) as lease:
                 await self._look_before(lease)
@@ -148,7 +148,7 @@ class ShellCalls:
             await self._failed(arguments.commands, place, answer, problem.message)
         return answer
 
-    def _notes(self, lease: Lease, answer: _Answer) -> list[str]:
+    def _notes(self, lease: Lease, answer: _CallResult) -> list[str]:
         """What the model should know before it reads this call's first output."""
         return [lease.note] if lease.note and not answer.entries else []
 
@@ -157,7 +157,7 @@ class ShellCalls:
         asked = arguments.timeout_ms
         return min(cap, asked / 1000) if asked is not None and asked > 0 else cap
 
-    async def _failed(self, commands: Sequence[str], place: Json, answer: _Answer, reason: str) -> None:
+    async def _failed(self, commands: Sequence[str], place: Json, answer: _CallResult, reason: str) -> None:
         """Every command that has no result gets the failure as one, so that the model can go on."""
         answer.complete = False
         while len(answer.entries) < len(commands):
@@ -170,12 +170,12 @@ class ShellCalls:
             with suppress(StoreError, FileError):  # the capture after the command meets the same, and tells it
                 await lease.capture(None)
 
-    async def _capture(self, lease: Lease, answer: _Answer, printed: CommandOutput) -> None:
+    async def _capture(self, lease: Lease, answer: _CallResult, printed: CommandOutput) -> None:
         """Record what the call wrote. Whatever comes of that, the command's own result stands; the model is told beside it."""
         try:
             captured = await lease.capture(self._response_id)
         except (StoreError, FileError) as problem:
-            captured = Captured(trouble=problem.message)
+            captured = CaptureResult(trouble=problem.message)
         answer.files += captured.files
         self._host.metrics.files.inc(len(captured.files))
         answer.more_files += captured.more
@@ -207,7 +207,7 @@ class ShellCalls:
         call_id: str,
         number: int,
         place: Json,
-        answer: _Answer,
+        answer: _CallResult,
         *,
         is_last: bool,
     ) -> None:
@@ -282,7 +282,7 @@ class ShellCalls:
                     await process.abort()
             raise
 
-    async def _result(self, place: Json, answer: _Answer, stdout: str, stderr: str, outcome: Outcome) -> None:
+    async def _result(self, place: Json, answer: _CallResult, stdout: str, stderr: str, outcome: Outcome) -> None:
         entry = {"stdout": stdout, "stderr": stderr, "outcome": wire_outcome(outcome)}
         data = {**place, "command_index": len(answer.entries), "output": [entry]}
         answer.entries.append(entry)

@@ -8,7 +8,7 @@ from limpet.core.command import Stream
 from limpet.core.events import Event
 from limpet.responses.snapshot import PLAIN, Snapshot
 from limpet.store.entries import Entry
-from limpet.store.log import Log
+from limpet.store.open_journal import OpenJournal
 
 _encode = msgspec.json.Encoder().encode
 
@@ -16,7 +16,7 @@ _encode = msgspec.json.Encoder().encode
 class Writer:
     """`step` is the step that later events belong to; `snapshot` is the response as told so far."""
 
-    def __init__(self, log: Log, *, next_seq: int = 0, step: int = 0, snapshot: Snapshot | None = None) -> None:
+    def __init__(self, log: OpenJournal, *, next_seq: int = 0, step: int = 0, snapshot: Snapshot | None = None) -> None:
         self._log = log
         self._next = next_seq
         self.step = step

@@ -14,9 +14,9 @@ from anyio import to_thread
 from limpet.core.command import Command
 from limpet.core.errors import BadCommand, SandboxClosed, SandboxGone
 from limpet.core.ports import Files, Held, Offer, Probe, Process, SandboxRef, SandboxSpec
-from limpet.runtimes.beneath import remove_tree
 from limpet.runtimes.hostfiles import HostFiles
-from limpet.runtimes.refusals import refuse_impossible_spec
+from limpet.runtimes.impossible import refuse_impossible_spec
+from limpet.runtimes.open_beneath import remove_tree
 
 NAME = "files"
 OFFERS = frozenset({Offer.DIRECTORY, Offer.ISOLATION})

@@ -29,8 +29,15 @@ from limpet.core.errors import (
     SandboxFull,
 )
 from limpet.core.ports import FileKind, FileStat
-from limpet.runtimes.beneath import DIRECTORY, LinkInTheWay, entries, make_directories, open_beneath, remove_entry
-from limpet.runtimes.refusals import is_encodable
+from limpet.runtimes.impossible import is_encodable
+from limpet.runtimes.open_beneath import (
+    DIRECTORY,
+    LinkInTheWay,
+    entries,
+    make_directories,
+    open_beneath,
+    remove_entry,
+)
 
 WORKING_DIRECTORY = "/mnt/data"
 PIECE = 1 << 20
@@ -48,7 +55,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _HostPath:
     """A path, resolved in words only: as asked for, absolute in the sandbox, and as parts below a host directory."""
 
     asked: str
@@ -115,7 +122,7 @@ class HostFiles:
     async def delete(self, path: str) -> None:
         await to_thread.run_sync(self._delete, self._place(path))
 
-    def _place(self, asked: str) -> _Place:
+    def _place(self, asked: str) -> _HostPath:
         if "\0" in asked:
             raise FileError(asked, "A path cannot hold a NUL byte.")
         if not is_encodable(asked):
@@ -125,11 +132,11 @@ class HostFiles:
         for root in sorted(self._roots, key=len, reverse=True):
             if path == root or path.startswith(f"{root}/"):
                 parts = tuple(part for part in path[len(root) :].split("/") if part)
-                return _Place(asked=asked, path=path, root=self._roots[root], parts=parts)
+                return _HostPath(asked=asked, path=path, root=self._roots[root], parts=parts)
         raise PathOutside(asked, sorted(self._roots))
 
     @contextmanager
-    def _directory(self, place: _Place, parts: tuple[str, ...]) -> Iterator[int]:
+    def _directory(self, place: _HostPath, parts: tuple[str, ...]) -> Iterator[int]:
         """The descriptor of the directory below the place's root that `parts` names; errors of the body become ours."""
         with self._errors(place):
             root = os.open(place.root, DIRECTORY)
@@ -143,7 +150,7 @@ class HostFiles:
                 os.close(root)
 
     @contextmanager
-    def _errors(self, place: _Place) -> Iterator[None]:
+    def _errors(self, place: _HostPath) -> Iterator[None]:
         try:
             yield
         except LinkInTheWay as error:
@@ -157,7 +164,7 @@ class HostFiles:
         except OSError as error:
             raise _translated(place.asked, error) from error
 
-    def _open_file(self, place: _Place) -> int:
+    def _open_file(self, place: _HostPath) -> int:
         """Open a regular file for reading; never waits for a fifo and never opens a device's other end."""
         if not place.parts:
             raise NotAFile(place.asked, "directory")
@@ -174,14 +181,14 @@ class HostFiles:
                 raise
             return descriptor
 
-    def _require_file(self, place: _Place, found: os.stat_result) -> None:
+    def _require_file(self, place: _HostPath, found: os.stat_result) -> None:
         if stat.S_ISREG(found.st_mode):
             return
         if stat.S_ISLNK(found.st_mode):
             raise PathOutside(place.asked, sorted(self._roots))
         raise NotAFile(place.asked, _KINDS.get(stat.S_IFMT(found.st_mode), "special file"))
 
-    def _read(self, place: _Place, start: int, length: int | None, limit: int | None) -> bytes:
+    def _read(self, place: _HostPath, start: int, length: int | None, limit: int | None) -> bytes:
         descriptor = self._open_file(place)
         with self._errors(place), open(descriptor, "rb", buffering=0) as file:
             there = max(0, os.fstat(descriptor).st_size - start)
@@ -195,7 +202,7 @@ class HostFiles:
                 wanted -= len(piece)
             return b"".join(pieces)
 
-    def _begin(self, place: _Place) -> "_Writing":
+    def _begin(self, place: _HostPath) -> "_Writing":
         if not place.parts:
             raise NotAFile(place.asked, "directory")
         with self._errors(place):
@@ -212,7 +219,7 @@ class HostFiles:
                 os.close(parent)
                 raise
 
-    def _below(self, place: _Place, recursive: bool) -> Iterator[FileStat]:
+    def _below(self, place: _HostPath, recursive: bool) -> Iterator[FileStat]:
         with self._directory(place, place.parts) as base:
             waiting: list[tuple[str, ...]] = [()]
             while waiting:
@@ -225,7 +232,7 @@ class HostFiles:
                     if recursive and stat.S_ISDIR(status.st_mode):
                         waiting.append(inner)
 
-    def _stat(self, place: _Place) -> FileStat:
+    def _stat(self, place: _HostPath) -> FileStat:
         if not place.parts:
             with self._directory(place, ()) as descriptor:
                 return described(place.path, os.fstat(descriptor))
@@ -233,7 +240,7 @@ class HostFiles:
             found = described(place.path, os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False))
             return found if found.kind != "link" else replace(found, target=os.readlink(place.parts[-1], dir_fd=parent))
 
-    def _mkdir(self, place: _Place) -> FileStat:
+    def _mkdir(self, place: _HostPath) -> FileStat:
         with self._errors(place):
             root = os.open(place.root, DIRECTORY)
             try:
@@ -245,7 +252,7 @@ class HostFiles:
             finally:
                 os.close(descriptor)
 
-    def _delete(self, place: _Place) -> None:
+    def _delete(self, place: _HostPath) -> None:
         if not place.parts:
             raise FileForbidden(place.asked)
         with self._directory(place, place.parts[:-1]) as parent:
@@ -255,7 +262,9 @@ class HostFiles:
 class _Writing:
     """A file that is being written beside its place, under a name that `list` leaves out."""
 
-    def __init__(self, place: _Place, parent: int, errors: Callable[[_Place], AbstractContextManager[None]]) -> None:
+    def __init__(
+        self, place: _HostPath, parent: int, errors: Callable[[_HostPath], AbstractContextManager[None]]
+    ) -> None:
         self._place = place
         self._parent = parent
         self._errors = errors

@@ -29,7 +29,7 @@ def _libc() -> ctypes.CDLL:
 
 
 @dataclass(frozen=True, slots=True)
-class Fired:
+class InotifyEvent:
     """What happened since the last look: the watches that fired or are gone, and whether the kernel lost some."""
 
     watches: frozenset[int]
@@ -60,7 +60,7 @@ class Inotify:
         """Take a watch away; quiet if it is gone. It counts as fired once more."""
         _libc().inotify_rm_watch(self._descriptor, watch)
 
-    def fired(self) -> Fired:
+    def fired(self) -> InotifyEvent:
         """All that happened until now: a change that was made before this call is in it."""
         watches: set[int] = set()
         has_lost_some = False
@@ -73,7 +73,7 @@ class Inotify:
                     has_lost_some = True
                 else:
                     watches.add(watch)
-        return Fired(frozenset(watches), has_lost_some)
+        return InotifyEvent(frozenset(watches), has_lost_some)
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -19,8 +19,8 @@ from bashkit import Bash, ExecResult, ExecutionProfile, FileSystem
 from limpet.core.command import Aborted, Argv, Command, Exited, Outcome, Script, Stream, TimedOut
 from limpet.core.errors import BadCommand, BootFailed, OfferMissing, SandboxClosed, SandboxGone, WorkingDirectoryMissing
 from limpet.core.ports import Files, Held, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
-from limpet.runtimes.process import SpooledProcess
-from limpet.runtimes.refusals import refuse_impossible, refuse_impossible_spec
+from limpet.runtimes.impossible import refuse_impossible, refuse_impossible_spec
+from limpet.runtimes.piped_process import SpooledProcess
 from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 from limpet.runtimes.virtualfiles import VirtualFiles
 

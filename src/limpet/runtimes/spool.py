@@ -26,7 +26,7 @@ class Spool:
     def __init__(self, *, cap: int = CAP, behind: int = BEHIND) -> None:
         self._cap = cap
         self._behind = behind
-        self._stored: dict[Stream, _Stored] = {stream: _Stored() for stream in STREAMS}
+        self._stored: dict[Stream, _SpoolFile] = {stream: _SpoolFile() for stream in STREAMS}
         self._readers: dict[object, Position] = {}
         self._blocked: list[Stream] = []
         self._changed = anyio.Event()
@@ -123,7 +123,7 @@ class Spool:
         self._changed = anyio.Event()
 
 
-class _Stored:
+class _SpoolFile:
     """One stream's bytes: in memory first, all of them in a file once they are many."""
 
     def __init__(self) -> None:

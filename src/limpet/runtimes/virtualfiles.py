@@ -31,7 +31,7 @@ _KINDS: dict[str, FileKind] = {"file": "file", "directory": "directory", "symlin
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _VirtualPath:
     """A path as asked for, absolute in the sandbox, and inside one virtual file system (`inner` begins with a slash)."""
 
     asked: str
@@ -124,7 +124,7 @@ class VirtualFiles:
         except RuntimeError as error:
             raise _translated(place, error) from error
 
-    def _place(self, asked: str) -> _Place:
+    def _place(self, asked: str) -> _VirtualPath:
         if "\0" in asked:
             raise FileError(asked, "A path cannot hold a NUL byte.")
         if any("\ud800" <= letter <= "\udfff" for letter in asked):
@@ -133,10 +133,10 @@ class VirtualFiles:
         path = path[1:] if path.startswith("//") else path
         for root in sorted(self._roots, key=len, reverse=True):
             if path == root or path.startswith(f"{root}/"):
-                return _Place(asked=asked, path=path, system=self._roots[root], inner=path[len(root) :] or "/")
+                return _VirtualPath(asked=asked, path=path, system=self._roots[root], inner=path[len(root) :] or "/")
         raise PathOutside(asked, sorted(self._roots))
 
-    def _refuse_links(self, place: _Place, *, itself: bool) -> None:
+    def _refuse_links(self, place: _VirtualPath, *, itself: bool) -> None:
         """A link on the way, or with `itself` the last part, raises PathOutside; a file on the way NotADirectory."""
         parts = [part for part in place.inner.split("/") if part]
         for count in range(1, len(parts) + 1):
@@ -147,13 +147,13 @@ class VirtualFiles:
             if kind not in (None, "directory") and not last:
                 raise NotADirectory(place.asked)
 
-    def _require(self, place: _Place) -> FileKind:
+    def _require(self, place: _VirtualPath) -> FileKind:
         kind = self._kind(place, place.inner)
         if kind is None:
             raise FileMissing(place.asked)
         return kind
 
-    def _kind(self, place: _Place, inner: str) -> FileKind | None:
+    def _kind(self, place: _VirtualPath, inner: str) -> FileKind | None:
         try:
             if not place.system.exists(inner):
                 return None
@@ -161,7 +161,7 @@ class VirtualFiles:
         except RuntimeError as error:
             raise _translated(place, error) from error
 
-    def _content(self, place: _Place) -> bytes:
+    def _content(self, place: _VirtualPath) -> bytes:
         self._refuse_links(place, itself=True)
         kind = self._require(place)
         if kind != "file":
@@ -171,14 +171,14 @@ class VirtualFiles:
         except RuntimeError as error:
             raise _translated(place, error) from error
 
-    def _below(self, place: _Place, inner: str, recursive: bool) -> Iterator[FileStat]:
+    def _below(self, place: _VirtualPath, inner: str, recursive: bool) -> Iterator[FileStat]:
         for entry in place.system.read_dir(inner):
             found = self._described(place, posixpath.join(inner, entry["name"]))
             yield found
             if recursive and found.kind == "directory":
                 yield from self._below(place, posixpath.join(inner, entry["name"]), recursive)
 
-    def _described(self, place: _Place, inner: str) -> FileStat:
+    def _described(self, place: _VirtualPath, inner: str) -> FileStat:
         facts: dict[str, Any] = place.system.stat(inner)
         root = place.path if place.inner == "/" else place.path[: -len(place.inner)]
         modified = round(facts["modified"] * 1e9)
@@ -192,7 +192,7 @@ class VirtualFiles:
         )
 
 
-def _translated(place: _Place, error: RuntimeError) -> Exception:
+def _translated(place: _VirtualPath, error: RuntimeError) -> Exception:
     text = str(error).removeprefix("io error: ")
     if "too large" in text or "limit" in text:
         return SandboxFull(f"There is no room in memory to write {place.asked}: {text}. Write less, or delete files.")

@@ -13,7 +13,7 @@ from limpet.server.access import AccessLevel, AccessLog
 from limpet.server.errors import HANDLERS
 
 
-class Counted:
+class RequestCounter:
     """Counts requests by route and status; touches no byte."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -42,7 +42,7 @@ def application(
     app = Starlette(
         routes=list(routes),
         exception_handlers=HANDLERS,
-        middleware=[Middleware(AccessLog, level=access_log), Middleware(Counted, metrics=metrics), door],
+        middleware=[Middleware(AccessLog, level=access_log), Middleware(RequestCounter, metrics=metrics), door],
     )
     app.state.body_memory = MemoryBudget(body_bytes)
     # An address that does not exist is an error in OpenAI's shape, not a redirect, which few clients follow with their body.

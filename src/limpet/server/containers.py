@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from limpet.containers.files import Shelf
+from limpet.containers.file_service import ContainerFileService
 from limpet.containers.manager import ContainerManager
-from limpet.containers.narrowing import checked_name
-from limpet.containers.shapes import (
+from limpet.containers.requested_spec import checked_name
+from limpet.containers.wire_objects import (
     container_file_object,
     container_object,
     deleted_container,
@@ -113,7 +113,7 @@ def file_routes(manager: ContainerManager, uploads: Uploads) -> list[Route]:
     ]
 
 
-def content_route(path: str, files: Shelf) -> Route:
+def content_route(path: str, files: ContainerFileService) -> Route:
     """Download one file, whole or a range of it."""
 
     async def content(request: Request) -> Response:

@@ -18,12 +18,12 @@ Open = Callable[[int, int], AsyncGenerator[bytes, None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeFile:
     """All of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ByteRange:
     """So many bytes from `start` on."""
 
     start: int
@@ -31,16 +31,16 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
+class RangeNotSatisfiable:
     """No byte of it lies in the range."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
+class NotModified:
     """The client has it."""
 
 
-Wanted = Whole | Part | Beyond | Unchanged
+Wanted = WholeFile | ByteRange | RangeNotSatisfiable | NotModified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,30 +57,30 @@ class Download:
 def wanted(headers: Headers, *, size: int, etag: str | None) -> Wanted:
     """Which bytes a GET is to be answered with. A range that cannot be read counts as none."""
     if etag is not None and _names(headers.get("if-none-match", ""), etag):
-        return Unchanged()
+        return NotModified()
     found = _RANGE.fullmatch(headers.get("range", "").strip())
     condition = headers.get("if-range")
     if found is None or (condition is not None and condition.strip() != etag):
-        return Whole()
+        return WholeFile()
     first, last, tail = found.groups()
     if tail is not None:
         length = min(int(tail), size)
-        return Part(start=size - length, length=length) if length else Beyond()
+        return ByteRange(start=size - length, length=length) if length else RangeNotSatisfiable()
     start = int(first)
     if last is not None and int(last) < start:
-        return Whole()
+        return WholeFile()
     if start >= size:
-        return Beyond()
+        return RangeNotSatisfiable()
     end = size if last is None else min(int(last) + 1, size)
-    return Part(start=start, length=end - start)
+    return ByteRange(start=start, length=end - start)
 
 
 def chosen(request: Request, *, size: int, etag: str | None) -> tuple[int, int]:
     """The position and the number of the bytes that `download` will ask for; none where its answer has no bytes."""
     match wanted(request.headers, size=size, etag=etag):
-        case Whole() if request.method != "HEAD":
+        case WholeFile() if request.method != "HEAD":
             return 0, size
-        case Part(start=start, length=length) if request.method != "HEAD":
+        case ByteRange(start=start, length=length) if request.method != "HEAD":
             return start, length
         case _:
             return 0, 0
@@ -95,15 +95,15 @@ def download(request: Request, file: Download) -> Response:
         **({} if file.etag is None else {"etag": file.etag}),
     }
     match wanted(request.headers, size=file.size, etag=file.etag):
-        case Unchanged():
+        case NotModified():
             return Response(status_code=304, headers=headers)
-        case Beyond():
+        case RangeNotSatisfiable():
             message = f"The file has {file.size} bytes; no byte of it lies in {request.headers['range'][:64]!r}."
             headers["content-range"] = f"bytes */{file.size}"
             return error_response(416, message, param="Range", code="range_not_satisfiable", headers=headers)
-        case Whole():
+        case WholeFile():
             return _bytes(request, file, status=200, start=0, length=file.size, headers=headers)
-        case Part(start=start, length=length):
+        case ByteRange(start=start, length=length):
             headers["content-range"] = f"bytes {start}-{start + length - 1}/{file.size}"
             return _bytes(request, file, status=206, start=start, length=length, headers=headers)
 

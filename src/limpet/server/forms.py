@@ -49,13 +49,13 @@ async def form_parts(request: Request, *, limit: int, max_files: int = 1) -> Asy
     It ends only where the form does. Raises RequestInvalid for what is no form, or broke off; RequestTooLarge for a body of more
     than `limit` bytes and what parts' heads and fields need, as soon as that is known.
     """
-    reader = _Reader(request, limit, max_files)
-    head: _Head | None = None
+    reader = _MultipartReader(request, limit, max_files)
+    head: _PartHead | None = None
     while (event := await reader.next()) is not None:
         match event:
-            case _Head(filename=None):
+            case _PartHead(filename=None):
                 yield FormField(name=event.name, value=await _whole(reader, event.name))
-            case _Head(filename=str(filename)):
+            case _PartHead(filename=str(filename)):
                 head = event
                 pieces = _pieces(reader)
                 yield FormFile(name=head.name, filename=filename, content_type=head.content_type, pieces=pieces)
@@ -75,7 +75,7 @@ def too_large(limit: int) -> RequestTooLarge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Head:
+class _PartHead:
     name: str
     filename: str | None
     content_type: str | None
@@ -85,10 +85,10 @@ class _End:
     """The end of a part."""
 
 
-_Event = _Head | bytes | _End
+_Event = _PartHead | bytes | _End
 
 
-async def _whole(reader: "_Reader", name: str) -> str:
+async def _whole(reader: "_MultipartReader", name: str) -> str:
     value = b""
     while isinstance(event := await reader.next(), bytes):
         value += event
@@ -100,12 +100,12 @@ async def _whole(reader: "_Reader", name: str) -> str:
         raise RequestInvalid(f"The field {name[:64]} is not UTF-8.", param=name[:64]) from error
 
 
-async def _pieces(reader: "_Reader") -> AsyncGenerator[bytes, None]:
+async def _pieces(reader: "_MultipartReader") -> AsyncGenerator[bytes, None]:
     while isinstance(event := await reader.next(), bytes):
         yield event
 
 
-class _Reader:
+class _MultipartReader:
     """Feeds the parser from the request, and gives out what it found one by one; None at the form's end."""
 
     def __init__(self, request: Request, limit: int, max_files: int) -> None:
@@ -200,7 +200,7 @@ class _Reader:
                 raise RequestInvalid(f"The form has more than {self._max_files} files.", param="file")
         kind = self._headers.get(b"content-type")
         self._events.append(
-            _Head(
+            _PartHead(
                 name=_text(options[b"name"]),
                 filename=None if filename is None else _text(filename),
                 content_type=None if kind is None else _text(kind),

@@ -16,11 +16,11 @@ from starlette.middleware import Middleware
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp
 
+from limpet.containers.attachments import AttachmentStore
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
 from limpet.containers.manager import ContainerManager
 from limpet.containers.quotas import Quotas
 from limpet.containers.staging import Staging
-from limpet.containers.supplies import Supplies
 from limpet.core import ids
 from limpet.core.clock import Clock, SystemClock, seconds
 from limpet.core.errors import RuntimeUnavailable
@@ -29,11 +29,11 @@ from limpet.core.ports import Runtime
 from limpet.core.signals import signalled
 from limpet.ingress.limits import DEFAULT, ConnectionLimits
 from limpet.ingress.server import HttpServer, listening_socket
+from limpet.responses.input_sources import InputSettings
 from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import LoopSettings, Preparer
 from limpet.responses.service import ResponseService
-from limpet.responses.sources import InputSettings
 from limpet.server import containers, files, health, openapi, responses, skills
 from limpet.server.access import AccessLevel
 from limpet.server.app import application
@@ -41,6 +41,7 @@ from limpet.server.auth import LoopbackOnly
 from limpet.server.errors import error_body
 from limpet.server.keys import KeyHolders
 from limpet.server.sse import KEEP_ALIVE_SECONDS
+from limpet.store.blob_storage import BlobStorage, StorageSettings, kept_in
 from limpet.store.database import Database, DatabaseSettings
 from limpet.store.executions import Executions
 from limpet.store.home import HomeLock, announced_in, home_id, prepare_home
@@ -51,7 +52,6 @@ from limpet.store.responses import Responses
 from limpet.store.skills import Skills
 from limpet.store.uploads import Uploads
 from limpet.store.usage import stored_bytes
-from limpet.store.vault import StorageSettings, Vault, kept_in
 from limpet.upstreams.routing import Route, Router
 
 # So long open streams may go on after a signal; then they are cut. Their runs are not lost with them.
@@ -92,7 +92,7 @@ class GatewaySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedParts:
     """A gateway that can be served. `stop` lets go of its runs, so that whoever follows one hears it before the connection ends."""
 
     app: ASGIApp
@@ -100,23 +100,24 @@ class Opened:
 
 
 @asynccontextmanager
-async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequence[Route]) -> AsyncIterator[Opened]:
-    """The application, with everything that it stands on open; the home is this process's. Raises LimpetError for whatever keeps
-    it from serving."""
+async def opened(
+    settings: GatewaySettings, *, runtime: Runtime, providers: Sequence[Route]
+) -> AsyncIterator[OpenedParts]:
+    """The application with all its parts open; the home is this process's. Raises LimpetError for what keeps it from serving."""
     clock, metrics, router = SystemClock(), Metrics(), Router(providers)
     storage = settings.storage or kept_in(settings.home)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database(settings.database, home=settings.home))
-        vault = await stack.enter_async_context(Vault(database, storage, clock=clock))
-        uploads = await stack.enter_async_context(Uploads(database, vault, clock=clock, quota=settings.quotas))
-        bundles = Skills(database, vault, clock=clock, quota=settings.quotas)
+        blob_storage = await stack.enter_async_context(BlobStorage(database, storage, clock=clock))
+        uploads = await stack.enter_async_context(Uploads(database, blob_storage, clock=clock, quota=settings.quotas))
+        bundles = Skills(database, blob_storage, clock=clock, quota=settings.quotas)
         quotas, staging = Quotas(database, settings.quotas), Staging(settings.home / "staging")
-        supplies = Supplies(bundles, uploads, staging=staging)
+        attachments = AttachmentStore(bundles, uploads, staging=staging)
         await stack.enter_async_context(runtime)
         for provider in providers:
             await stack.enter_async_context(provider.upstream)
         manager = await stack.enter_async_context(
-            _manager(settings, runtime, database, vault, clock, supplies, quotas, metrics)
+            _manager(settings, runtime, database, blob_storage, clock, attachments, quotas, metrics)
         )
         journal = await stack.enter_async_context(Journal(database))
         inputs = InputFiles(uploads, settings=settings.inputs, spool=settings.home)
@@ -134,7 +135,7 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
                 health=health.Health(runtime, clock),
                 runtime=runtime.name,
                 metrics=metrics,
-                boxes=manager.seats.counts,
+                boxes=manager.admission.counts,
                 stored=lambda: stored_bytes(database),
                 home=home_id(settings.home),
             ),
@@ -142,7 +143,7 @@ async def opened(settings: GatewaySettings, *, runtime: Runtime, providers: Sequ
             *openapi.routes(has_keys=settings.auth == "keys"),
         ]
         app = _application(settings, routes, database, clock, metrics)
-        yield Opened(app=app, stop=service.stop)
+        yield OpenedParts(app=app, stop=service.stop)
 
 
 def _application(
@@ -167,9 +168,9 @@ def _manager(
     settings: GatewaySettings,
     runtime: Runtime,
     database: Database,
-    vault: Vault,
+    blob_storage: BlobStorage,
     clock: Clock,
-    supplies: Supplies,
+    attachments: AttachmentStore,
     quotas: Quotas,
     metrics: Metrics,
 ) -> ContainerManager:
@@ -182,8 +183,8 @@ def _manager(
         box=settings.box,
         clock=clock,
         stop_boxes=settings.stop_boxes,
-        copies=vault if vault.copies_container_files else None,
-        supplies=supplies,
+        copies=blob_storage if blob_storage.copies_container_files else None,
+        attachments=attachments,
         quotas=quotas,
         meter=metrics,
     )
@@ -253,7 +254,7 @@ def _own_address(host: str, port: int) -> str:
 
 async def _serve_until(
     stopping: anyio.Event,
-    gateway: Opened,
+    gateway: OpenedParts,
     listener: socket.socket,
     ready: Callable[[], None],
     limits: ConnectionLimits,

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from limpet.containers.seats import SeatCounts
+from limpet.containers.admission import AdmissionCounts
 from limpet.core.clock import Clock
 from limpet.core.ports import Probe, Runtime
 from limpet.responses.metrics import Metrics
@@ -42,7 +42,7 @@ def routes(
     health: Health,
     runtime: str,
     metrics: Metrics,
-    boxes: Callable[[], SeatCounts],
+    boxes: Callable[[], AdmissionCounts],
     stored: Callable[[], Awaitable[Mapping[tuple[str, str], int]]],
     home: str,
 ) -> list[Route]:

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from limpet.containers.bundle import MOST_FILES, MOST_UNPACKED, MOST_ZIP, Part, from_parts, from_zip
 from limpet.containers.quotas import Quotas
+from limpet.containers.skill_bundle import MOST_FILES, MOST_UNPACKED, MOST_ZIP, Part, from_parts, from_zip
 from limpet.containers.staging import Staging
 from limpet.containers.unpack_budget import UnpackBudget
 from limpet.core.clock import seconds
@@ -21,7 +21,7 @@ from limpet.server.callers import tenant_of
 from limpet.server.forms import FormField, FormFile, form_parts
 from limpet.server.lists import ORDERS, list_object
 from limpet.store.records import Order
-from limpet.store.skills import Listed, NewVersion, Skills, VersionRecord
+from limpet.store.skills import NewVersion, SkillListing, Skills, VersionRecord
 
 Json = dict[str, Any]
 
@@ -99,7 +99,7 @@ def version_routes(skills: Skills, quotas: Quotas, staging: Staging) -> list[Rou
     ]
 
 
-def skill_object(listed: Listed) -> Json:
+def skill_object(listed: SkillListing) -> Json:
     skill = listed.skill
     return {
         "id": skill.id,

@@ -7,7 +7,7 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from limpet.core.errors import LimpetError
-from limpet.responses.replay import Saying, Told
+from limpet.responses.replay import DecodedEvent, StreamEvent
 
 KEEP_ALIVE_SECONDS = 15.0
 FRAMES_AT_ONCE = 32
@@ -21,12 +21,12 @@ _END = b"data: [DONE]\n\n"
 log = structlog.get_logger()
 
 
-def frame(told: Saying) -> bytes:
+def frame(told: StreamEvent) -> bytes:
     """One event on the wire."""
     return b"event: " + told.type.encode() + b"\ndata: " + told.payload() + b"\n\n"
 
 
-def pieces(batch: Sequence[Saying]) -> Iterator[bytes]:
+def pieces(batch: Sequence[StreamEvent]) -> Iterator[bytes]:
     """What is written at once: a few frames, so that a client that reads slowly is not handed a whole journal in one piece."""
     some: list[bytes] = []
     size = 0
@@ -48,7 +48,7 @@ class EventStream:
 
     def __init__(
         self,
-        events: AsyncIterator[Sequence[Saying]],
+        events: AsyncIterator[Sequence[StreamEvent]],
         *,
         release: Callable[[], Awaitable[None]],
         keep_alive: float = KEEP_ALIVE_SECONDS,
@@ -95,7 +95,7 @@ class EventStream:
             # Too late for a status: the stream itself says what happened.
             log.warning("stream_broke", reason=problem.message)
             event = {"code": "server_error", "message": problem.message, "param": None}
-            await self._write(send, frame(Told(seq=last + 1, type="error", data=event)))
+            await self._write(send, frame(DecodedEvent(seq=last + 1, type="error", data=event)))
         await self._write(send, _END)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -1,6 +1,6 @@
 """Where file bytes can be kept: what every kind of place promises. Knows no row and no tenant.
 
-A key is ours, random, and written once. Who may read what, and which place holds a key, is the vault's to know.
+A key is ours, random, and written once. Who may read what, and which place holds a key, is blob storage's to know.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator

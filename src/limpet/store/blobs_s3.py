@@ -14,8 +14,8 @@ from obstore.store import S3Store
 
 from limpet.core.errors import BlobMissing, PlaceUnusable, StoreError, StoreFailed
 from limpet.core.secret import Secret
+from limpet.store.blob_locations import Bucket, to_text
 from limpet.store.blobs import BLOCK
-from limpet.store.places import Bucket, to_text
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig, S3Config
@@ -78,7 +78,7 @@ class S3Blobs:
             with self._failures_translated(key):
                 await obstore.put_async(self._open, key, b"".join(beginning), use_multipart=False)
             return
-        source = _Source(beginning, data)
+        source = _UploadSource(beginning, data)
         try:
             with self._failures_translated(key):
                 # It breaks the upload off by itself when the source raises or the caller is cancelled.
@@ -145,7 +145,7 @@ class S3Blobs:
             ) from error
 
 
-class _Source:
+class _UploadSource:
     """Blocks that were taken already, then the others. `failure` is what the others raised."""
 
     def __init__(self, beginning: list[bytes], rest: AsyncIterator[bytes]) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from limpet.core.errors import StoreFailed
 from limpet.store.schema import prepare
-from limpet.store.sqlite import BUSY_SECONDS, PRAGMAS, Place, connect, locate, why
+from limpet.store.sqlite import BUSY_SECONDS, PRAGMAS, DatabaseFile, connect, locate, why
 
 READERS = 4
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Database:
         self._settings = settings
         self._home = home
         self._turn = anyio.Lock()
-        self._place: Place | None = None
+        self._place: DatabaseFile | None = None
         self._keeper: Any = None
         self._engine: AsyncEngine | None = None
         self._direct: Engine | None = None
@@ -77,7 +77,7 @@ class Database:
         return self._engine
 
     @property
-    def place(self) -> Place:
+    def place(self) -> DatabaseFile:
         """Where the data lies, for the journal's own connection."""
         assert self._place is not None, "the database is not open"
         return self._place
@@ -138,7 +138,7 @@ async def _failures_translated() -> AsyncIterator[None]:
         raise StoreFailed(why(getattr(error, "orig", None) or error)) from error
 
 
-def _engine(place: Place) -> AsyncEngine:
+def _engine(place: DatabaseFile) -> AsyncEngine:
     engine = create_async_engine(
         place.engine_url,
         poolclass=AsyncAdaptedQueuePool,
@@ -154,7 +154,7 @@ def _engine(place: Place) -> AsyncEngine:
     return engine
 
 
-def _direct_engine(place: Place) -> Engine:
+def _direct_engine(place: DatabaseFile) -> Engine:
     """For those who pass between threads by themselves. One connection more than readers: the writer's."""
     engine = create_engine(
         "sqlite://",

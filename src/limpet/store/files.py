@@ -1,4 +1,4 @@
-"""What is known of the files in containers. Their bytes are in the boxes' directories or in the vault."""
+"""What is known of the files in containers. Their bytes are in the boxes' directories or in blob storage."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
+from limpet.store.blob_records import doom, keep
 from limpet.store.database import Database
-from limpet.store.ledger import doom, keep
 from limpet.store.quotas import NO_QUOTA, QuotaSettings, check_added_bytes, check_files, hold_tenant
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.tables import blobs
@@ -21,7 +21,7 @@ AT_ONCE = 500
 class ContainerFileRecord:
     """One file of a container. `bytes` is its size; `source` user or assistant; `created_at` in microseconds UTC; `modified`,
     `identity` and `changed` as in `core.ports.FileStat` (nanoseconds); `too_large` says that it is listed and not kept;
-    `response_id` is the response that wrote it; `blob` its copy in the vault, None where only the box's directory has its bytes;
+    `response_id` is the response that wrote it; `blob` its copy in blob storage, None where only the box's directory has its bytes;
     `number` is 0 until it is stored."""
 
     id: str

@@ -18,7 +18,7 @@ from sqlalchemy import delete
 from limpet.core.errors import StoreFailed
 from limpet.store.database import Database
 from limpet.store.entries import Entry, Row, insert_rows, read_entries, row_of
-from limpet.store.log import Log
+from limpet.store.open_journal import OpenJournal
 from limpet.store.sqlite import connect, why
 from limpet.store.tables import journal
 
@@ -29,7 +29,7 @@ UNCOMMITTED_BYTES = 4 * 1024 * 1024
 # Of the driver, for what it cannot put on disk, and for a value that fits in no column.
 FAILURES = (sqlite3.Error, ValueError, OverflowError)
 
-Batch = list[tuple[Log, list[Entry]]]
+Batch = list[tuple[OpenJournal, list[Entry]]]
 
 
 class Journal:
@@ -37,8 +37,8 @@ class Journal:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._logs: dict[str, Log] = {}
-        self._pending: deque[tuple[Log, list[Entry]]] = deque()
+        self._logs: dict[str, OpenJournal] = {}
+        self._pending: deque[tuple[OpenJournal, list[Entry]]] = deque()
         self._entries = 0
         self._bytes = 0
         self._work = anyio.Event()
@@ -74,11 +74,11 @@ class Journal:
                 self._connection.close()
                 self._connection = None
 
-    def begin(self, response_id: str, *, tenant: str, stored: bool) -> Log:
+    def begin(self, response_id: str, *, tenant: str, stored: bool) -> OpenJournal:
         """Open a new log. A stored one needs its response's row to be there; the other kind is kept in memory, until `forget`."""
         return self._open(response_id, tenant=tenant, stored=stored, next_seq=0)
 
-    def resume(self, response_id: str, *, tenant: str, next_seq: int) -> Log:
+    def resume(self, response_id: str, *, tenant: str, next_seq: int) -> OpenJournal:
         """Go on with a stored one, whose last entry is number `next_seq - 1`."""
         return self._open(response_id, tenant=tenant, stored=True, next_seq=next_seq)
 
@@ -130,7 +130,7 @@ class Journal:
             async with self._db.writing() as connection:
                 await connection.execute(delete(journal).where(journal.c.response_id == response_id))
 
-    async def _committed(self, response_id: str, log: Log | None, after: int) -> list[Entry]:
+    async def _committed(self, response_id: str, log: OpenJournal | None, after: int) -> list[Entry]:
         """The next of them behind `after`, from memory or else a page from disk. When it returns none from memory, nothing was
         awaited since it looked, so that the caller misses no wake."""
         live = log.live(after) if log is not None else None
@@ -139,10 +139,10 @@ class Journal:
         page = await read_entries(self._db, response_id, after=after)
         return page if page or log is None else log.remembered()
 
-    def _open(self, response_id: str, *, tenant: str, stored: bool, next_seq: int) -> Log:
+    def _open(self, response_id: str, *, tenant: str, stored: bool, next_seq: int) -> OpenJournal:
         if response_id in self._logs:
             raise ValueError(f"the journal of {response_id} is open already")
-        log = Log(
+        log = OpenJournal(
             response_id,
             tenant=tenant,
             stored=stored,
@@ -153,11 +153,11 @@ class Journal:
         self._logs[response_id] = log
         return log
 
-    def _released(self, log: Log) -> None:
+    def _released(self, log: OpenJournal) -> None:
         if log.stored and self._logs.get(log.response_id) is log:
             del self._logs[log.response_id]
 
-    async def _take_over(self, log: Log, entries: Sequence[Entry]) -> None:
+    async def _take_over(self, log: OpenJournal, entries: Sequence[Entry]) -> None:
         if not log.stored:
             log.accept(entries)
             log.publish(entries)
@@ -186,7 +186,7 @@ class Journal:
                     failed = await to_thread.run_sync(self._commit, batch, limiter=self._thread)
                 self._publish(batch, failed)
 
-    def _commit(self, batch: Batch) -> dict[Log, str]:
+    def _commit(self, batch: Batch) -> dict[OpenJournal, str]:
         """Put it on disk; which logs failed, and why. In the writer's thread."""
         try:
             self._insert(batch)
@@ -197,7 +197,7 @@ class Journal:
         else:
             return {}
         # One log must not take the others down with it: each in a transaction of its own.
-        failed: dict[Log, str] = {}
+        failed: dict[OpenJournal, str] = {}
         for log in logs:
             failed |= self._commit([piece for piece in batch if piece[0] is log])
         return failed
@@ -207,7 +207,7 @@ class Journal:
         rows: list[Row] = [row_of(log.response_id, log.tenant, entry) for log, entries in batch for entry in entries]
         insert_rows(self._connection, rows)
 
-    def _publish(self, batch: Batch, failed: dict[Log, str]) -> None:
+    def _publish(self, batch: Batch, failed: dict[OpenJournal, str]) -> None:
         for log, entries in batch:
             self._count(entries, -1)
             if log not in failed:
@@ -218,7 +218,7 @@ class Journal:
         self._room.set()
         self._room = anyio.Event()
 
-    def _drop_pending(self, log: Log) -> None:
+    def _drop_pending(self, log: OpenJournal) -> None:
         for _, entries in (dropped := [piece for piece in self._pending if piece[0] is log]):
             self._count(entries, -1)
         if dropped:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 from limpet.core.errors import DatabaseUnusable
-from limpet.store.sqlite import Place, connect, primary_code
+from limpet.store.sqlite import DatabaseFile, connect, primary_code
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 # SQLite's own mark for whose file it is: "LMPT".
@@ -20,7 +20,7 @@ APPLICATION_ID = 0x4C4D5054
 OPEN_SECONDS = 2.0
 
 
-def prepare(place: Place, *, migrations: Path = MIGRATIONS) -> sqlite3.Connection:
+def prepare(place: DatabaseFile, *, migrations: Path = MIGRATIONS) -> sqlite3.Connection:
     """Make it ready and return a connection to it. DatabaseUnusable otherwise, and then it holds what it held."""
     _make_file(place)
     connection: sqlite3.Connection | None = None
@@ -39,7 +39,7 @@ def prepare(place: Place, *, migrations: Path = MIGRATIONS) -> sqlite3.Connectio
     return connection
 
 
-def _make_file(place: Place) -> None:
+def _make_file(place: DatabaseFile) -> None:
     """Create it readable by us alone: SQLite itself would let others read, and its side files follow this one's mode."""
     if place.path is None:
         return
@@ -52,7 +52,7 @@ def _make_file(place: Place) -> None:
         raise DatabaseUnusable(place.url, f"{error.strerror}.", remedy) from error
 
 
-def _check_it_is_ours(connection: sqlite3.Connection, place: Place, migrations: Path) -> None:
+def _check_it_is_ours(connection: sqlite3.Connection, place: DatabaseFile, migrations: Path) -> None:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:
         return
@@ -66,14 +66,14 @@ def _check_it_is_ours(connection: sqlite3.Connection, place: Place, migrations: 
         raise DatabaseUnusable(place.url, reason, "Run that Limpet or a newer one, or restore a backup from before.")
 
 
-def _write_ahead(connection: sqlite3.Connection, place: Place) -> None:
+def _write_ahead(connection: sqlite3.Connection, place: DatabaseFile) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     if place.path is not None and mode != "wal":
         reason = "Its file system cannot share memory between programs, as networked ones cannot."
         raise DatabaseUnusable(place.url, reason, "Put it on a local disk.")
 
 
-def _migrate(connection: sqlite3.Connection, place: Place, migrations: Path) -> None:
+def _migrate(connection: sqlite3.Connection, place: DatabaseFile, migrations: Path) -> None:
     # Rebuilding a table would otherwise delete the rows that refer to it; the keys are checked before the commit.
     connection.execute("PRAGMA foreign_keys=OFF")
     engine = create_engine("sqlite://", poolclass=StaticPool, creator=lambda: connection)
@@ -96,7 +96,7 @@ def _upgrade(connection: Connection, migrations: Path) -> None:
     command.upgrade(config, "head")
 
 
-def _unusable(place: Place, error: sqlite3.Error) -> DatabaseUnusable:
+def _unusable(place: DatabaseFile, error: sqlite3.Error) -> DatabaseUnusable:
     match primary_code(error):
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
             reason = "It is damaged, or not a database."

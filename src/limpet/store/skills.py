@@ -1,4 +1,4 @@
-"""Skills and their versions as rows; the bytes of each version are in the vault."""
+"""Skills and their versions as rows; the bytes of each version are in blob storage."""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -12,12 +12,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from limpet.core.clock import Clock, SystemClock
 from limpet.core.errors import NotFound, RequestInvalid
 from limpet.core.ids import SKILL, SKILL_VERSION, new_id
+from limpet.store.blob_records import doom, keep
+from limpet.store.blob_storage import BlobStorage
 from limpet.store.database import Database
-from limpet.store.ledger import doom, keep
 from limpet.store.quotas import NO_QUOTA, QuotaSettings, check_added_bytes, hold_for_bytes
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.tables import skill_versions, skills
-from limpet.store.vault import Vault
 
 BLOCK = 1 << 20
 _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
@@ -65,7 +65,7 @@ class NewVersion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
+class SkillListing:
     """A skill and the highest of its versions that is still there."""
 
     skill: SkillRecord
@@ -77,14 +77,14 @@ class Skills:
     never was."""
 
     def __init__(
-        self, db: Database, vault: Vault, *, clock: Clock | None = None, quota: QuotaSettings = NO_QUOTA
+        self, db: Database, blob_storage: BlobStorage, *, clock: Clock | None = None, quota: QuotaSettings = NO_QUOTA
     ) -> None:
         self._db = db
-        self._vault = vault
+        self._blob_storage = blob_storage
         self._quota = quota
         self._clock = clock or SystemClock()
 
-    async def create(self, tenant: str, new: NewVersion) -> Listed:
+    async def create(self, tenant: str, new: NewVersion) -> SkillListing:
         """A new skill with this as its version 1. Raises QuotaExceeded where its tenant would have more than its quota."""
         skill = SkillRecord(
             id=new_id(SKILL),
@@ -96,7 +96,7 @@ class Skills:
             created_at=self._clock.now(),
         )
         await self._add(skill, new, is_new=True, becomes_default=True)
-        return Listed(skill=skill, latest=1)
+        return SkillListing(skill=skill, latest=1)
 
     async def add(self, tenant: str, asked: str, new: NewVersion, *, becomes_default: bool) -> VersionRecord:
         """One more version of a skill. RequestInvalid where its name is another's. NotFound."""
@@ -109,7 +109,7 @@ class Skills:
             )
         return await self._add(skill, new, is_new=False, becomes_default=becomes_default)
 
-    async def get(self, tenant: str, asked: str) -> Listed:
+    async def get(self, tenant: str, asked: str) -> SkillListing:
         """A skill by its id, by the bare UUID in it, or by its name (of several the newest). NotFound."""
         id = f"{SKILL}_{asked.replace('-', '')}" if _UUID.fullmatch(asked.lower()) else asked
         async with self._db.reading() as connection:
@@ -127,7 +127,9 @@ class Skills:
             raise NotFound(f"The skill {asked} has no version {version}.", code="skill_version_not_found")
         return record
 
-    async def list(self, tenant: str, *, limit: int, after: str | None = None, order: Order = "desc") -> Page[Listed]:
+    async def list(
+        self, tenant: str, *, limit: int, after: str | None = None, order: Order = "desc"
+    ) -> Page[SkillListing]:
         """A page by age. RequestInvalid for an `after` that is not in the list."""
         mine = skills.c.tenant == tenant
         async with self._db.reading() as connection:
@@ -135,7 +137,9 @@ class Skills:
                 connection, skills, mine, kind=SkillRecord, limit=limit, after=after, order=order, cursor_in=mine
             )
             latest = await _latest(connection, [skill.id for skill in page.records])
-        return Page([Listed(skill=skill, latest=latest[skill.id]) for skill in page.records], has_more=page.has_more)
+        return Page(
+            [SkillListing(skill=skill, latest=latest[skill.id]) for skill in page.records], has_more=page.has_more
+        )
 
     async def versions(
         self, tenant: str, asked: str, *, limit: int, after: str | None = None, order: Order = "desc"
@@ -156,9 +160,9 @@ class Skills:
 
     def read(self, record: VersionRecord, *, start: int = 0, length: int | None = None) -> AsyncGenerator[bytes, None]:
         """A version's zip as it was stored, from `start` on, at most `length` bytes; see `Vault.read`."""
-        return self._vault.read(record.blob, start=start, length=length)
+        return self._blob_storage.read(record.blob, start=start, length=length)
 
-    async def set_default(self, tenant: str, asked: str, version: str) -> Listed:
+    async def set_default(self, tenant: str, asked: str, version: str) -> SkillListing:
         """From now on a reference without a version means this one. NotFound."""
         chosen = await self.version(tenant, asked, version)
         changed = {"default_version": chosen.version, "name": chosen.name, "description": chosen.description}
@@ -171,7 +175,7 @@ class Skills:
         id = (await self.get(tenant, asked)).skill.id
         async with self._db.writing() as connection:
             await _delete(connection, skills.c.id == id, skill_versions.c.skill_id == id)
-        self._vault.nudge()
+        self._blob_storage.nudge()
         return id
 
     async def delete_version(self, tenant: str, asked: str, version: str) -> VersionRecord:
@@ -193,12 +197,12 @@ class Skills:
                 )
             skill = skills.c.id == record.skill_id if is_last else None
             await _delete(connection, skill, skill_versions.c.id == record.id)
-        self._vault.nudge()
+        self._blob_storage.nudge()
         return record
 
     async def _add(self, skill: SkillRecord, new: NewVersion, *, is_new: bool, becomes_default: bool) -> VersionRecord:
         async with (
-            self._vault.put(_blocks(new.zipped), tenant=skill.tenant, area="files") as blob,
+            self._blob_storage.put(_blocks(new.zipped), tenant=skill.tenant, area="files") as blob,
             self._db.writing() as connection,
         ):
             await hold_for_bytes(connection, skill.tenant, self._quota)
@@ -225,7 +229,7 @@ class Skills:
         return record
 
 
-async def _found(connection: AsyncConnection, asked: str, *where: ColumnElement[bool]) -> Listed:
+async def _found(connection: AsyncConnection, asked: str, *where: ColumnElement[bool]) -> SkillListing:
     query = select(skills).where(*where).order_by(skills.c.number.desc()).limit(1)
     row = (await connection.execute(query)).one_or_none()
     if row is None:
@@ -233,7 +237,7 @@ async def _found(connection: AsyncConnection, asked: str, *where: ColumnElement[
             f"There is no skill {asked[:100]}. GET /v1/skills lists those that there are.", code="skill_not_found"
         )
     skill = record_of(SkillRecord, row)
-    return Listed(skill=skill, latest=(await _latest(connection, [skill.id]))[skill.id])
+    return SkillListing(skill=skill, latest=(await _latest(connection, [skill.id]))[skill.id])
 
 
 async def _latest(connection: AsyncConnection, ids: "list[str]") -> dict[str, int]:

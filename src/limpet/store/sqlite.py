@@ -20,7 +20,7 @@ PRAGMAS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class DatabaseFile:
     """Where the data lies. `path` is None for a database in memory; `uri` is SQLite's; `url` what the operator wrote."""
 
     url: str
@@ -34,7 +34,7 @@ class Place:
         return URL.create("sqlite+aiosqlite", database=database, query={**query, "uri": "true"})
 
 
-def locate(url: str, *, home: Path) -> Place:
+def locate(url: str, *, home: Path) -> DatabaseFile:
     """Where `url` points. Raises DatabaseUnusable for a database of another kind."""
     shown = url or f"sqlite:///{home / 'limpet.db'}"
     if not url:
@@ -50,15 +50,15 @@ def locate(url: str, *, home: Path) -> Place:
     path = rest.removeprefix("///")
     if path == ":memory:":
         # A database of that VFS is shared by this process's connections and gone with the last of them.
-        return Place(url=shown, path=None, uri=f"file:/limpet-{secrets.token_hex(8)}?vfs=memdb")
+        return DatabaseFile(url=shown, path=None, uri=f"file:/limpet-{secrets.token_hex(8)}?vfs=memdb")
     if not path or path.endswith("/"):
         raise DatabaseUnusable(shown, "It names no file.", 'Write it as "sqlite:///path/to/limpet.db".')
     return _file(Path(path), shown)
 
 
-def _file(path: Path, url: str) -> Place:
+def _file(path: Path, url: str) -> DatabaseFile:
     path = path.expanduser().absolute()
-    return Place(url=url, path=path, uri=f"file:{quote(str(path))}")
+    return DatabaseFile(url=url, path=path, uri=f"file:{quote(str(path))}")
 
 
 def _without_password(url: str) -> str:
@@ -66,7 +66,7 @@ def _without_password(url: str) -> str:
     return f"{scheme}{slashes}{rest.rpartition('@')[2]}"
 
 
-def connect(place: Place, *, wait: float = BUSY_SECONDS) -> sqlite3.Connection:
+def connect(place: DatabaseFile, *, wait: float = BUSY_SECONDS) -> sqlite3.Connection:
     """A connection of the driver itself; transactions are opened by hand."""
     connection = sqlite3.connect(place.uri, timeout=wait, uri=True, isolation_level=None, check_same_thread=False)
     try:

@@ -1,4 +1,4 @@
-"""The Files API's files: taken in, listed, given out, deleted, and gone when their time is over. Their bytes are in the vault."""
+"""The Files API's files: taken in, listed, given out, deleted, and gone when their time is over. Their bytes are in blob storage."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,12 +13,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import NotFound, StoreError
 from limpet.core.ids import FILE, new_id
+from limpet.store.blob_records import doom, keep
+from limpet.store.blob_storage import Blob, BlobStorage
 from limpet.store.database import Database
-from limpet.store.ledger import doom, keep
 from limpet.store.quotas import NO_QUOTA, QuotaSettings, check_added_bytes, hold_for_bytes
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.tables import uploads
-from limpet.store.vault import Blob, Vault
 
 REAP_EVERY = 5.0  # seconds
 # So long a list can be continued behind a file that was deleted; then its row goes too.
@@ -55,16 +55,16 @@ class UploadRecord:
 
 
 class Uploads:
-    """All files of all tenants. `async with` removes files when they expire; database and vault are open before and close after.
+    """All files of all tenants. `async with` removes files when they expire; database and blob storage are open before and close after.
 
     `trouble` is what went wrong in the reaper's last round, None if nothing did. StoreFailed where the store cannot be used.
     """
 
     def __init__(
-        self, db: Database, vault: Vault, *, clock: Clock | None = None, quota: QuotaSettings = NO_QUOTA
+        self, db: Database, blob_storage: BlobStorage, *, clock: Clock | None = None, quota: QuotaSettings = NO_QUOTA
     ) -> None:
         self._db = db
-        self._vault = vault
+        self._blob_storage = blob_storage
         self._quota = quota
         self._clock = clock or SystemClock()
         self._stack = AsyncExitStack()
@@ -85,7 +85,7 @@ class Uploads:
     async def taken(self, tenant: str, data: AsyncIterator[bytes]) -> AsyncIterator[Blob]:
         """Keep the bytes of a file to come; the block calls `create` with what this yields, once it knows what the client says of
         them. Without that, and whatever raises, nothing of them is left."""
-        async with self._vault.put(data, tenant=tenant, area="files") as blob:
+        async with self._blob_storage.put(data, tenant=tenant, area="files") as blob:
             yield blob
 
     async def create(self, tenant: str, blob: Blob, new: NewUpload) -> UploadRecord:
@@ -140,7 +140,7 @@ class Uploads:
 
     def read(self, record: UploadRecord, *, start: int = 0, length: int | None = None) -> AsyncGenerator[bytes, None]:
         """Its bytes from `start` on, at most `length`; see `Vault.read`."""
-        return self._vault.read(record.blob or record.id, start=start, length=length)
+        return self._blob_storage.read(record.blob or record.id, start=start, length=length)
 
     async def delete(self, tenant: str, id: str) -> None:
         """Its name and its bytes are gone when this returns, or as soon as their place answers. NotFound."""
@@ -149,7 +149,7 @@ class Uploads:
             ended = await _end(connection, where, at=self._clock.now())
         if not ended:
             raise _no_file(id)
-        await self._vault.sweep()
+        await self._blob_storage.sweep()
 
     async def reap(self) -> int:
         """End what has expired and forget what ended long ago; how many expired."""
@@ -163,7 +163,7 @@ class Uploads:
             await connection.execute(delete(uploads).where(forgotten))
             ended = await _end(connection, due, at=now)
         if ended:
-            self._vault.nudge()
+            self._blob_storage.nudge()
         return ended
 
     async def _reap_for_ever(self) -> None:

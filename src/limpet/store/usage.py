@@ -4,26 +4,26 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
+from limpet.store.blob_locations import backend_of, from_text
 from limpet.store.database import Database
-from limpet.store.places import backend_of, from_text
 from limpet.store.quotas import bytes_of, containers_of
 from limpet.store.tables import blobs, container_files, containers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Used:
+class StorageUse:
     """`bytes` of uploads, skills and the files of running containers; `containers` that count for its quota."""
 
     bytes: int
     containers: int
 
 
-async def used_by(db: Database, tenant: str) -> Used:
+async def used_by(db: Database, tenant: str) -> StorageUse:
     """What a tenant has now. StoreFailed."""
     query = select(bytes_of(tenant).scalar_subquery(), containers_of(tenant).scalar_subquery())
     async with db.reading() as connection:
         row = (await connection.execute(query)).one()
-    return Used(bytes=int(row[0]), containers=int(row[1]))
+    return StorageUse(bytes=int(row[0]), containers=int(row[1]))
 
 
 async def stored_bytes(db: Database) -> dict[tuple[str, str], int]:

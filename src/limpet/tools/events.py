@@ -29,7 +29,7 @@ OnEvent = Callable[[ToolEvent], Awaitable[None]]
 Build = Callable[[Stream, str, int], ToolEvent]
 
 
-class Live:
+class LiveEvents:
     """The output of one command as events. `build` makes one of a stream, a text and a sequence number."""
 
     def __init__(self, on_event: OnEvent | None, build: Build) -> None:

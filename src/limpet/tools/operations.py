@@ -17,7 +17,7 @@ from limpet.tools.reading import read_bytes, read_lines
 from limpet.tools.tool import JsonObject, failure
 from limpet.tools.view import as_commands_know, as_files_know
 from limpet.workspace.files import LIST_LIMIT
-from limpet.workspace.search import Bounds
+from limpet.workspace.search import SearchBounds
 from limpet.workspace.workspace import Workspace
 
 MOST_TEXT = 64 << 10  # bytes of JSON in one result
@@ -108,7 +108,7 @@ async def _list_files(view: Workspace, given: Arguments) -> JsonObject:
 async def _glob(view: Workspace, given: Arguments) -> JsonObject:
     root = _root(view, given)
     await view.files.stat(root)  # a pattern below what is not there finds nothing and raises nothing
-    found = await view.files.glob(given.text("pattern"), root=root, bounds=Bounds(results=MOST_ENTRIES))
+    found = await view.files.glob(given.text("pattern"), root=root, bounds=SearchBounds(results=MOST_ENTRIES))
     paths, complete = _within(as_commands_know(view, entry.path) for entry in found.paths)
     return {"paths": paths, "complete": complete and found.complete, **_note(found.note)}
 
@@ -119,7 +119,7 @@ async def _grep(view: Workspace, given: Arguments) -> JsonObject:
         root=_root(view, given),
         include=given.optional_text("includeGlob"),
         ignore_case=given.flag("ignoreCase"),
-        bounds=Bounds(results=given.whole("maxResults", least=1, most=MOST_MATCHES) or MOST_MATCHES),
+        bounds=SearchBounds(results=given.whole("maxResults", least=1, most=MOST_MATCHES) or MOST_MATCHES),
     )
     lines = (
         {"path": as_commands_know(view, one.path), "lineNumber": one.line, "line": _line(view.redactor.bytes(one.text))}

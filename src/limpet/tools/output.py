@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from limpet.workspace.result import Kept
+from limpet.workspace.result import KeptOutput
 from limpet.workspace.workspace import Workspace
 
 PIECE = 1 << 20
@@ -14,7 +14,7 @@ MOST_IN_FILE = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class OutputExcerpt:
     """What a result shows of one stream. `size` is all of it in bytes; `is_text` says whether what is shown was UTF-8. `file` holds
     all of it, where something is left out or is no text (None: it could not be written, or there was no need)."""
 
@@ -25,12 +25,12 @@ class Shown:
     file: str | None = None
 
 
-def head(kept: Kept, limit: int) -> Shown:
+def head(kept: KeptOutput, limit: int) -> OutputExcerpt:
     """The first `limit` characters."""
     data = kept.read(0, limit * 4)
     is_end = len(data) == kept.size
     text = _decoder("replace").decode(data, final=is_end)
-    return Shown(
+    return OutputExcerpt(
         text=text[:limit],
         size=kept.size,
         left_out=len(text) > limit or not is_end,
@@ -38,12 +38,12 @@ def head(kept: Kept, limit: int) -> Shown:
     )
 
 
-def head_and_tail(kept: Kept, limit: int) -> Shown:
+def head_and_tail(kept: KeptOutput, limit: int) -> OutputExcerpt:
     """All of it if it has at most `limit` bytes; else half of that from its head, half from its tail, and between them a line
     that counts the bytes left out. Cut between characters."""
     if kept.size <= limit:
         data = kept.read()
-        return Shown(
+        return OutputExcerpt(
             text=data.decode("utf-8", errors="replace"),
             size=kept.size,
             left_out=False,
@@ -58,7 +58,7 @@ def head_and_tail(kept: Kept, limit: int) -> Shown:
     cut_from_tail = next((place for place in range(min(4, len(last))) if last[place] & 0xC0 != 0x80), 0)
     after = last[cut_from_tail:]
     left_out = kept.size - 2 * half + cut_from_head + cut_from_tail
-    return Shown(
+    return OutputExcerpt(
         text=f"{before}\n... [{left_out} bytes left out] ...\n{after.decode('utf-8', errors='replace')}",
         size=kept.size,
         left_out=True,
@@ -66,19 +66,19 @@ def head_and_tail(kept: Kept, limit: int) -> Shown:
     )
 
 
-async def show_whole(workspace: Workspace, kept: Kept, *, limit: int, name: str) -> Shown:
+async def show_whole(workspace: Workspace, kept: KeptOutput, *, limit: int, name: str) -> OutputExcerpt:
     """`head_and_tail`, and all of it in a file where that is not all, or no text."""
     return await with_file(workspace, kept, head_and_tail(kept, limit), name=name)
 
 
-async def with_file(workspace: Workspace, kept: Kept, shown: Shown, *, name: str) -> Shown:
+async def with_file(workspace: Workspace, kept: KeptOutput, shown: OutputExcerpt, *, name: str) -> OutputExcerpt:
     """`shown`, and where it is not all of it, or no text, the file that holds all of it."""
     if not shown.left_out and shown.is_text:
         return shown
     return replace(shown, file=await keep_whole(workspace, kept, name=name))
 
 
-async def keep_whole(workspace: Workspace, kept: Kept, *, name: str) -> str | None:
+async def keep_whole(workspace: Workspace, kept: KeptOutput, *, name: str) -> str | None:
     """Write it to a file that the workspace keeps and return its path, as commands know it; None where nothing takes a file. Past
     MOST_IN_FILE bytes its middle is left out, and counted in the file."""
     return await workspace.keep(f"{name}.txt", partial(pieces, kept, most=MOST_IN_FILE))

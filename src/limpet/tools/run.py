@@ -7,7 +7,7 @@ from typing import Any
 from limpet.core.command import STREAMS, Aborted, Exited, Lost, Outcome, Stream, TimedOut
 from limpet.core.ids import new_id
 from limpet.tools.arguments import BadArguments, read
-from limpet.tools.events import STDERR, STDOUT, Build, Live, OnEvent, ToolEvent
+from limpet.tools.events import STDERR, STDOUT, Build, LiveEvents, OnEvent, ToolEvent
 from limpet.tools.failures import EXPECTED, explained
 from limpet.tools.output import show_whole
 from limpet.tools.tool import JsonObject
@@ -80,7 +80,7 @@ class RunTool:
         try:
             given = read(arguments, tool=self.name, names=tuple(_PARAMETERS["properties"]), example=_EXAMPLE)
             milliseconds = given.number("timeoutMs", least=1, most=LONGEST_TIMEOUT)
-            live = Live(self._on_event, self._events(call_id))
+            live = LiveEvents(self._on_event, self._events(call_id))
             result = await view.run(
                 given.text("command"),
                 cwd=given.optional_text("cwd"),

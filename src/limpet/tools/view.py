@@ -6,7 +6,7 @@ Only a runtime without walls has two names for one place: commands there know th
 from dataclasses import dataclass
 
 from limpet.core.ports import FileStat
-from limpet.guard.redact import Redaction
+from limpet.guard.redaction.redactor import Redaction
 from limpet.tools.tool import JsonObject
 from limpet.workspace.workspace import Workspace
 
@@ -32,7 +32,7 @@ def as_commands_know(workspace: Workspace, path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RedactedFiles:
     """The files by the paths that commands know."""
 
     workspace: Workspace

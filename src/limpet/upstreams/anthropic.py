@@ -8,14 +8,16 @@ from pydantic_ai.settings import ModelSettings
 from limpet.core.clock import Clock
 from limpet.upstreams.client import ProviderClient
 from limpet.upstreams.models import ModelsUpstream, Wire
-from limpet.upstreams.retries import Retries
+from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.upstream import Turn
 
 ANTHROPIC = "https://api.anthropic.com"
 
 
-def upstream(given: ProviderSettings, *, retries: Retries | None = None, clock: Clock | None = None) -> ModelsUpstream:
+def upstream(
+    given: ProviderSettings, *, retries: RetryBudget | None = None, clock: Clock | None = None
+) -> ModelsUpstream:
     """The provider of these settings. `base_url` is what stands before `/v1/messages`; with or without the `/v1`."""
     return ModelsUpstream(given, connect=_connect, retries=retries, clock=clock)
 

@@ -10,7 +10,7 @@ import anyio
 import httpx2
 
 from limpet.core.clock import MICROSECONDS, Clock
-from limpet.upstreams.retries import Retries
+from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
 
 CLOSING_SECONDS = 2.0
@@ -25,7 +25,7 @@ class ProviderClient(httpx2.AsyncClient):
     A streamed success that `send` returns has its first byte; what fails later is the caller's to name.
     """
 
-    def __init__(self, settings: ProviderSettings, *, retries: Retries | None, clock: Clock) -> None:
+    def __init__(self, settings: ProviderSettings, *, retries: RetryBudget | None, clock: Clock) -> None:
         first_byte, idle = settings.first_byte_timeout, settings.idle_timeout
         super().__init__(
             # The system's certificates, not a bundled list; SSL_CERT_FILE is honoured.
@@ -34,7 +34,7 @@ class ProviderClient(httpx2.AsyncClient):
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
             follow_redirects=False,
         )
-        self._retries = retries or Retries(most=settings.max_retries, budget=settings.retry_budget)
+        self._retries = retries or RetryBudget(most=settings.max_retries, budget=settings.retry_budget)
         self._clock = clock
         self._first_byte = first_byte
         # Where the client's own limit holds silence already, each chunk passes without another clock.
@@ -92,7 +92,7 @@ class ProviderClient(httpx2.AsyncClient):
         return 0.0 if moment is None else self._clock.monotonic() - moment
 
 
-class _Begun(httpx2.AsyncByteStream):
+class _StartedResponse(httpx2.AsyncByteStream):
     """A body whose first chunk was read already. `idle` is the most seconds between two chunks, None where that is held elsewhere."""
 
     def __init__(
@@ -129,7 +129,7 @@ async def _wait_for_first_byte(response: httpx2.Response, *, idle: float | None)
     first = await anext(rest, None)
     if first is None:
         raise httpx2.RemoteProtocolError("The answer was empty.")
-    response.stream = _Begun(first, rest, body, idle=idle)
+    response.stream = _StartedResponse(first, rest, body, idle=idle)
 
 
 async def close(response: httpx2.Response) -> None:

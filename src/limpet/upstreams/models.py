@@ -19,13 +19,13 @@ from pydantic_ai.settings import ModelSettings
 
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
-from limpet.upstreams.answer import Answer
-from limpet.upstreams.asking import names_of, request_parameters, settings
 from limpet.upstreams.client import ProviderClient, reason_of
 from limpet.upstreams.function_names import TOOL_TYPES, FunctionNames
 from limpet.upstreams.history import messages_of
+from limpet.upstreams.model_events import ModelEventReader
+from limpet.upstreams.model_request import names_of, request_parameters, settings
 from limpet.upstreams.refusals import header_value, hide_key, refusal
-from limpet.upstreams.retries import Retries, told_wait
+from limpet.upstreams.retries import RetryBudget, told_wait
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.upstream import Turn, TurnEvent
 
@@ -59,7 +59,7 @@ class ModelsUpstream:
         given: ProviderSettings,
         *,
         connect: Connect,
-        retries: Retries | None = None,
+        retries: RetryBudget | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.name = given.name
@@ -81,7 +81,7 @@ class ModelsUpstream:
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """See `Upstream.stream`. What has no translation is refused with 400 before anything is sent."""
         names = names_of(turn)
-        answer = Answer(provider=self.name, has_shell=turn.shell is not None, names=names, hide=self._hide)
+        answer = ModelEventReader(provider=self.name, has_shell=turn.shell is not None, names=names, hide=self._hide)
         road = self._road(turn, names)
         begun = False
         try:
@@ -132,7 +132,7 @@ class ModelsUpstream:
             model_request_parameters=parameters,
         )
 
-    def _ending(self, answer: Answer, stream: StreamedResponse) -> list[TurnEvent]:
+    def _ending(self, answer: ModelEventReader, stream: StreamedResponse) -> list[TurnEvent]:
         if stream.finish_reason is None:
             raise UpstreamBroken(self.name, "the connection closed before the answer had ended.")
         return list(

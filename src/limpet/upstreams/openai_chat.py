@@ -11,14 +11,16 @@ from pydantic_ai.settings import ModelSettings
 from limpet.core.clock import Clock
 from limpet.upstreams.client import ProviderClient
 from limpet.upstreams.models import ModelsUpstream, Wire
-from limpet.upstreams.retries import Retries
+from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.upstream import Turn
 
 OPENAI = "https://api.openai.com/v1"
 
 
-def upstream(given: ProviderSettings, *, retries: Retries | None = None, clock: Clock | None = None) -> ModelsUpstream:
+def upstream(
+    given: ProviderSettings, *, retries: RetryBudget | None = None, clock: Clock | None = None
+) -> ModelsUpstream:
     """The provider of these settings. `base_url` is what stands before `/chat/completions`; its usual value is OpenAI's."""
     return ModelsUpstream(given, connect=_connect, retries=retries, clock=clock)
 

@@ -15,9 +15,9 @@ from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.upstreams.client import ProviderClient, close, reason_of
 from limpet.upstreams.refusals import KeyFilter, header_value, hide_key, refusal
-from limpet.upstreams.relay_events import Reader
+from limpet.upstreams.relay_events import RelayEventReader
 from limpet.upstreams.relay_request import request_body
-from limpet.upstreams.retries import Retries, told_wait
+from limpet.upstreams.retries import RetryBudget, told_wait
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.sse import Frames, FrameTooLarge
 from limpet.upstreams.upstream import Turn, TurnEvent
@@ -36,7 +36,7 @@ class RelayUpstream:
     tool_types = None
 
     def __init__(
-        self, settings: ProviderSettings, *, retries: Retries | None = None, clock: Clock | None = None
+        self, settings: ProviderSettings, *, retries: RetryBudget | None = None, clock: Clock | None = None
     ) -> None:
         self.name = settings.name
         self.has_native_shell = settings.native_shell
@@ -56,7 +56,7 @@ class RelayUpstream:
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """See `Upstream.stream`. A provider's `error` or `response.failed` event ends the turn as failed; it is not raised."""
         body = request_body(turn, native_shell=self.has_native_shell, provider=self.name)
-        reader = Reader(function_shell=turn.shell is not None and not self.has_native_shell)
+        reader = RelayEventReader(function_shell=turn.shell is not None and not self.has_native_shell)
         try:
             content = msgspec.json.encode(body)
         except UnicodeEncodeError as error:
@@ -84,7 +84,7 @@ class RelayUpstream:
             raise UpstreamBroken(self.name, "an event is not a JSON object.")
         return key.hide(event) if key.holds_key(data) else event
 
-    def _read(self, reader: Reader, event: dict[str, Any]) -> list[TurnEvent]:
+    def _read(self, reader: RelayEventReader, event: dict[str, Any]) -> list[TurnEvent]:
         try:
             return list(reader.read(event))
         except (TypeError, AttributeError, LookupError, ValueError) as error:

@@ -45,7 +45,7 @@ class _Call:
     writing: shell_function.Writing = field(default_factory=shell_function.Writing)
 
 
-class Reader:
+class RelayEventReader:
     """Reads the events of one turn in order. `function_shell` says that the function `shell` stands for the shell.
 
     `ended` is set by the event that ends the response; what comes after it is not part of the turn.

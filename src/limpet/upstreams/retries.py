@@ -12,7 +12,7 @@ MOST_SECONDS = 365 * 24 * 3600.0  # that a provider can ask for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
+class RetryBudget:
     """How often and how patiently. `first_wait` is in seconds and doubles; half of it is left to chance. No attempt begins later than
     `budget` seconds after the first one failed: a provider that wants more time is not asked again."""
 

@@ -46,7 +46,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenRoute:
     """Who answers, and under which of its own names."""
 
     upstream: Upstream
@@ -67,7 +67,7 @@ class Router:
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = tuple(routes)
 
-    def find(self, model: str) -> Chosen:
+    def find(self, model: str) -> ChosenRoute:
         """`provider/model` first, where that provider serves it; then the first route with a pattern for the whole name.
 
         Raises NotFound, code model_not_found, whose message lists what there is.
@@ -75,10 +75,10 @@ class Router:
         provider, slash, rest = model.partition("/")
         for route in self._routes:
             if slash and rest and route.upstream.name == provider and _serves(route, rest, full=model):
-                return Chosen(route.upstream, rest)
+                return ChosenRoute(route.upstream, rest)
         for route in self._routes:
             if _matches(route, model):
-                return Chosen(route.upstream, model)
+                return ChosenRoute(route.upstream, model)
         raise NotFound(
             f"The model {model[:256]!r} does not exist here. {self._what_there_is()}",
             param="model",

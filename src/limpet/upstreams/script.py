@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from limpet.core.ids import CALL, new_id
 from limpet.upstreams.function_names import TOOL_TYPES
-from limpet.upstreams.items import Message, usage
+from limpet.upstreams.item_events import Message, usage
 from limpet.upstreams.refusals import refuse_hosted_tools
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellArguments, Turn, TurnEnded, TurnEvent
 
@@ -35,7 +35,7 @@ _FENCE = re.compile(r"(?P<indent> {0,3})(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\
 
 
 @dataclass(frozen=True, slots=True)
-class _Ran:
+class _CommandReport:
     """One command that has an output, as the input tells it."""
 
     command: str
@@ -149,10 +149,10 @@ def _answer(blocks: Sequence[str], later: Sequence[Mapping[str, Any]], *, may_ca
     return GREETING
 
 
-def _what_happened(later: Sequence[Mapping[str, Any]]) -> tuple[list[_Ran], list[Mapping[str, Any]]]:
+def _what_happened(later: Sequence[Mapping[str, Any]]) -> tuple[list[_CommandReport], list[Mapping[str, Any]]]:
     """Each command with its outcome, in order, and the files; the last word on a path wins."""
     commands = {item["call_id"]: item["action"]["commands"] for item in later if item.get("type") == "shell_call"}
-    ran: list[_Ran] = []
+    ran: list[_CommandReport] = []
     files: dict[str, Mapping[str, Any]] = {}
     for item in later:
         if item.get("type") != "shell_call_output":
@@ -160,12 +160,12 @@ def _what_happened(later: Sequence[Mapping[str, Any]]) -> tuple[list[_Ran], list
         texts = commands.get(item["call_id"], ())
         for at, output in enumerate(item["output"]):
             command = texts[at] if at < len(texts) else "a command"
-            ran.append(_Ran(command, output["outcome"], output["stdout"] + output["stderr"]))
+            ran.append(_CommandReport(command, output["outcome"], output["stdout"] + output["stderr"]))
         files |= {file["path"]: file for file in item.get("output_files") or ()}
     return ran, list(files.values())
 
 
-def _report(ran: Sequence[_Ran], files: Sequence[Mapping[str, Any]]) -> str:
+def _report(ran: Sequence[_CommandReport], files: Sequence[Mapping[str, Any]]) -> str:
     count = f"{len(ran)} commands" if len(ran) > 1 else "1 command"
     parts = [f"I ran {count}."]
     parts += [_one(at, command) for at, command in enumerate(ran, start=1)]
@@ -175,7 +175,7 @@ def _report(ran: Sequence[_Ran], files: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _one(at: int, ran: _Ran) -> str:
+def _one(at: int, ran: _CommandReport) -> str:
     first, *rest = ran.command.strip().splitlines() or [""]
     shown = first[:80] + ("…" if rest or len(first) > 80 else "")
     timed_out = ran.outcome.get("type") == "timeout"

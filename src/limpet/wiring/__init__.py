@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from limpet.core.errors import ConfigInvalid
 from limpet.core.home import home_directory
 from limpet.core.ports import Limits, Offer, Runtime, SandboxRef
-from limpet.guard.policy import Policy
-from limpet.guard.redact import Redaction
+from limpet.guard.policy.policy import Policy
+from limpet.guard.redaction.redactor import Redaction
 from limpet.workspace.approvals import Approver
+from limpet.workspace.argument_checks import refuse_misused
 from limpet.workspace.audit import OnAudit
 from limpet.workspace.capabilities import read_capabilities
 from limpet.workspace.context import WorkspaceContext
-from limpet.workspace.misuse import refuse_misused
-from limpet.workspace.opening import DEFAULT_TTL, Asked, Opening, open_in
+from limpet.workspace.opening import DEFAULT_TTL, SandboxOptions, WorkspaceOptions, open_in
 from limpet.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from limpet.config import Config
+    from limpet.store.blob_migration import Progress, Tell
     from limpet.store.keys import ApiKeys
-    from limpet.store.moving import Progress, Tell
     from limpet.wiring.boxes import HomeContainers
 
 RUNTIMES: Mapping[str, str] = {
@@ -103,12 +103,12 @@ def open_workspace(
     Raises ConfigInvalid, RuntimeUnavailable, OfferMissing (also for a rule that `enforce="wall"` wants held and this runtime cannot),
     BootFailed, SandboxGone.
     """
-    opening = Opening(
+    opening = SandboxOptions(
         lifetime=lifetime, ttl=ttl, ref=ref, limits=limits or Limits(), env=env or {}, needs=needs,
         directory=Path(directory) if isinstance(directory, str) else directory,
         image=Path(image) if isinstance(image, str) else image,
     )  # fmt: skip
-    rules = Asked(
+    rules = WorkspaceOptions(
         capabilities=capabilities, policy=policy, redaction=redaction, audit=audit, approver=approver, session=session
     )
     return WorkspaceContext(lambda: _opened(name, runtime, opening, rules, home))
@@ -116,7 +116,7 @@ def open_workspace(
 
 @asynccontextmanager
 async def _opened(
-    name: str, runtime: str | Runtime, opening: Opening, rules: Asked, home: Path | None
+    name: str, runtime: str | Runtime, opening: SandboxOptions, rules: WorkspaceOptions, home: Path | None
 ) -> AsyncIterator[Workspace]:
     refuse_misused(name=name, runtime=runtime, opening=opening, rules=rules)
     async with AsyncExitStack() as stack:

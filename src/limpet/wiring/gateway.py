@@ -8,13 +8,13 @@ import anyio
 
 from limpet import wiring
 from limpet.config import Config
+from limpet.containers.admission import AdmissionLimits
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
-from limpet.containers.seats import SeatLimits
 from limpet.core.ports import Offer, Runtime
 from limpet.egress.fetch import FetchSettings
 from limpet.ingress.limits import ConnectionLimits
+from limpet.responses.input_sources import InputSettings
 from limpet.responses.prepare import LoopSettings
-from limpet.responses.sources import InputSettings
 from limpet.server import gateway
 from limpet.store.database import DatabaseSettings
 from limpet.store.quotas import QuotaSettings
@@ -121,7 +121,7 @@ def _containers_of(config: Config) -> ContainerSettings:
         generated_markers=containers.generated_markers,
         first_user_id=containers.first_user_id,
         user_ids=containers.user_ids,
-        seats=SeatLimits(
+        admission=AdmissionLimits(
             most=containers.max_live_boxes,
             per_tenant=config.features.quotas.max_live_boxes,
             wait=containers.box_wait_secs,

@@ -6,16 +6,16 @@ from pathlib import Path
 from limpet import wiring
 from limpet.config import Config
 from limpet.config.sections import ContainerFiles, Files
-from limpet.containers.copying import copy_captured
+from limpet.containers.file_copies import copy_captured
 from limpet.core.errors import PlaceUnusable
 from limpet.core.secret import Secret
+from limpet.store.blob_locations import Bucket, Directory, InDatabase, Place
+from limpet.store.blob_migration import Progress, Tell, move
+from limpet.store.blob_storage import BlobStorage, StorageSettings
 from limpet.store.blobs import Blobs
 from limpet.store.blobs_filesystem import DIRECTORY
 from limpet.store.database import Database, DatabaseSettings
 from limpet.store.home import HomeLock, prepare_home
-from limpet.store.moving import Progress, Tell, move
-from limpet.store.places import Bucket, Directory, InDatabase, Place
-from limpet.store.vault import StorageSettings, Vault
 from limpet.wiring.logs import protect_secrets
 
 BLOBS = {
@@ -50,13 +50,13 @@ async def move_all(config: Config, tell: Tell) -> Progress:
     async with (
         HomeLock(config.home, name="storage.lock"),
         Database(DatabaseSettings(url=config.database.url or ""), home=config.home) as database,
-        Vault(database, settings, is_serving=False) as vault,
+        BlobStorage(database, settings, is_serving=False) as blob_storage,
     ):
         progress = Progress()
         for area, place in settings.places.items():
-            progress = await move(vault, area, place, tell=tell, begun=progress)
+            progress = await move(blob_storage, area, place, tell=tell, begun=progress)
         if config.storage.container_files.backend != "filesystem":
-            copied = await copy_captured(database, vault, home=config.home)
+            copied = await copy_captured(database, blob_storage, home=config.home)
             count, size = len(copied), sum(row.bytes for row in copied)
             progress = Progress(
                 moved=progress.moved + count,

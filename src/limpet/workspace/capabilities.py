@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from limpet.core.errors import ConfigInvalid
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 
 WHERE = "capabilities"
 _SHELL_KEYS = ("allowedCommands", "maxDurationMs")

@@ -10,14 +10,14 @@ import anyio
 from limpet.core.errors import EditFailed, FileDenied, FileMissing, FileTooLarge
 from limpet.core.ports import Files, FileStat, Sandbox
 from limpet.workspace import search
-from limpet.workspace.confines import WORKING_DIRECTORY, Confines, absolute
-from limpet.workspace.search import Bounds, Globbed, Grepped, Wanted
+from limpet.workspace.file_access import WORKING_DIRECTORY, FileAccess, absolute
+from limpet.workspace.search import GlobResult, GrepQuery, GrepResult, SearchBounds
 
 READ_LIMIT = 10 << 20
 EDIT_LIMIT = 64 << 20  # of a file after an edit: it is put together in memory
 WRITE_LIMIT = 512 << 20
 LIST_LIMIT = 200_000  # entries that a list looks at
-BOUNDS = Bounds()
+BOUNDS = SearchBounds()
 
 
 class WorkspaceFiles:
@@ -27,7 +27,7 @@ class WorkspaceFiles:
     to be written again, so that two edits of this process never lose one another's.
     """
 
-    def __init__(self, sandbox: Sandbox, *, confines: Sequence[Confines], changing: anyio.Lock) -> None:
+    def __init__(self, sandbox: Sandbox, *, confines: Sequence[FileAccess], changing: anyio.Lock) -> None:
         self._sandbox = sandbox
         self._confines = confines
         self._changing = changing
@@ -109,7 +109,7 @@ class WorkspaceFiles:
         """Make a directory and its parents; one that is there already is quiet."""
         return await self._may(path, writing=True).mkdir(path)
 
-    async def glob(self, pattern: str, *, root: str = WORKING_DIRECTORY, bounds: Bounds = BOUNDS) -> Globbed:
+    async def glob(self, pattern: str, *, root: str = WORKING_DIRECTORY, bounds: SearchBounds = BOUNDS) -> GlobResult:
         """The entries whose path below `root` matches: `*` and `?` within a name, `**` across directories, `[a-z]`, `{a,b}`.
 
         Names that begin with a dot are names like others. PatternInvalid for a class that cannot be read.
@@ -124,13 +124,13 @@ class WorkspaceFiles:
         root: str = WORKING_DIRECTORY,
         include: str | None = None,
         ignore_case: bool = False,
-        bounds: Bounds = BOUNDS,
-    ) -> Grepped:
+        bounds: SearchBounds = BOUNDS,
+    ) -> GrepResult:
         """The lines that match a regular expression (RE2's syntax) in the text files below `root`, or in that one file.
 
         `include` is a glob of the names to look in. PatternInvalid, and the errors of `root` itself.
         """
-        wanted = Wanted(pattern=pattern, include=include, ignore_case=ignore_case)
+        wanted = GrepQuery(pattern=pattern, include=include, ignore_case=ignore_case)
         return await search.grep(self._may(root), wanted, root=absolute(root), bounds=bounds, sees=self._sees)
 
     def _may(self, path: str, *, writing: bool = False) -> Files:

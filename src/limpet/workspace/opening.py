@@ -26,16 +26,16 @@ from limpet.core.ports import (
     WhileOwned,
 )
 from limpet.core.secret import Secret
-from limpet.guard.environment import secrets_in
-from limpet.guard.policy import Policy
-from limpet.guard.redact import Redaction, Redactor
+from limpet.guard.policy.environment import secrets_in
+from limpet.guard.policy.policy import Policy
+from limpet.guard.redaction.redactor import Redaction, Redactor
 from limpet.workspace.approvals import Approvals, Approver
 from limpet.workspace.audit import Audit, OnAudit
 from limpet.workspace.capabilities import Capabilities, read_capabilities
+from limpet.workspace.command_guard import CommandGuard
+from limpet.workspace.judge_factory import JudgeFactory
 from limpet.workspace.names import refuse_reserved
-from limpet.workspace.places import Places, find_places
-from limpet.workspace.rules import Rules
-from limpet.workspace.surroundings import Surroundings
+from limpet.workspace.path_resolver import BoxDirectories, find_directories
 from limpet.workspace.walls import held_walls, refuse_unheld, walls_of
 from limpet.workspace.workspace import Workspace
 
@@ -46,7 +46,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,48}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class SandboxOptions:
     """How to open a workspace.
 
     `lifetime` "process" ends the box with the block (and with this process, however that ends). "ttl" lets it live on until
@@ -66,7 +66,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class WorkspaceOptions:
     """The rules that a workspace is opened with.
 
     Without `policy` nothing is judged; without `redaction` output comes as it is (records and tools are always screened). `audit` gets
@@ -85,14 +85,14 @@ class Asked:
 
 @asynccontextmanager
 async def open_in(
-    runtime: Runtime, name: str = "box", opening: Opening | None = None, *, rules: Asked | None = None
+    runtime: Runtime, name: str = "box", opening: SandboxOptions | None = None, *, rules: WorkspaceOptions | None = None
 ) -> AsyncIterator[Workspace]:
     """A workspace in a sandbox of this (opened) runtime. `name` is for people and tools: each box adds its own ending to it.
 
     Raises OfferMissing for what the runtime does not have, ConfigInvalid, BootFailed, RuntimeUnavailable, and SandboxGone where
     `ref` names a box that has ended.
     """
-    opening, rules = opening or Opening(), rules or Asked()
+    opening, rules = opening or SandboxOptions(), rules or WorkspaceOptions()
     refuse_reserved(name, where="open_workspace")
     capabilities = read_capabilities(rules.capabilities)
     policy = capabilities.narrow(rules.policy)
@@ -102,9 +102,9 @@ async def open_in(
     )
     sandbox = await _enter(runtime, name, opening, walls)
     try:
-        places = await find_places(sandbox, runtime.offers) if capabilities.shell else Places()
+        places = await find_directories(sandbox, runtime.offers) if capabilities.shell else BoxDirectories()
         held = _held(runtime, opening, walls)
-        async with Surroundings(sandbox, places, walls=held) as surroundings:
+        async with JudgeFactory(sandbox, places, walls=held) as surroundings:
             made = _rules(name, rules, capabilities, surroundings, secrets_in(opening.env))
             yield Workspace(sandbox, rules=made.with_more(policy=policy, redaction=rules.redaction), clock=rules.clock)
     finally:
@@ -112,7 +112,7 @@ async def open_in(
             await _close(sandbox, opening)
 
 
-def _held(runtime: Runtime, opening: Opening, walls: Walls) -> Walls:
+def _held(runtime: Runtime, opening: SandboxOptions, walls: Walls) -> Walls:
     """Which walls surely stand around the box. Of one that is entered again only what its digest says is known."""
     if opening.ref is not None and opening.ref.walls != walls.digest:
         return Walls()
@@ -122,7 +122,7 @@ def _held(runtime: Runtime, opening: Opening, walls: Walls) -> Walls:
     )
 
 
-async def _enter(runtime: Runtime, name: str, opening: Opening, walls: Walls) -> Sandbox:
+async def _enter(runtime: Runtime, name: str, opening: SandboxOptions, walls: Walls) -> Sandbox:
     if opening.ref is None:
         return await runtime.create(_spec(name, opening, walls))
     for offer in opening.needs | {Offer.ATTACH}:
@@ -132,11 +132,15 @@ async def _enter(runtime: Runtime, name: str, opening: Opening, walls: Walls) ->
 
 
 def _rules(
-    name: str, asked: Asked, capabilities: Capabilities, surroundings: Surroundings, secrets: Mapping[str, Secret]
-) -> Rules:
+    name: str,
+    asked: WorkspaceOptions,
+    capabilities: Capabilities,
+    surroundings: JudgeFactory,
+    secrets: Mapping[str, Secret],
+) -> CommandGuard:
     """What holds for every view of the workspace. `secrets` are those of its own variables: no record shows them."""
     own = Redaction(secrets=secrets)
-    return Rules(
+    return CommandGuard(
         name=name,
         session=asked.session or new_id(SESSION),
         clock=asked.clock,
@@ -150,14 +154,14 @@ def _rules(
     )
 
 
-async def _close(sandbox: Sandbox, opening: Opening) -> None:
+async def _close(sandbox: Sandbox, opening: SandboxOptions) -> None:
     if opening.lifetime == "ttl":
         await sandbox.release()
     else:
         await sandbox.destroy()
 
 
-def _spec(name: str, opening: Opening, walls: Walls) -> SandboxSpec:
+def _spec(name: str, opening: SandboxOptions, walls: Walls) -> SandboxSpec:
     if _NAME.fullmatch(name) is None:
         raise BootFailed(f"{name!r} cannot be its name. Use letters, digits, _ and -, 48 at most.")
     lifetime: Lifetime = WhileOwned() if opening.lifetime == "process" else TimeToLive(opening.ttl)

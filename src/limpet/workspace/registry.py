@@ -24,7 +24,7 @@ log = logging.getLogger("limpet.workspace")
 
 
 @dataclass(slots=True)
-class _Entry:
+class _RegisteredWorkspace:
     opener: Opener
     opening: anyio.Lock = field(default_factory=anyio.Lock)
     workspace: Workspace | None = None
@@ -39,7 +39,7 @@ class Workspaces:
     """
 
     def __init__(self, openers: Mapping[str, Opener] | None = None) -> None:
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _RegisteredWorkspace] = {}
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
         self._closing = anyio.Event()
@@ -55,7 +55,7 @@ class Workspaces:
         refuse_unusable(name, where=WHERE)
         if name in self._entries:
             raise ConfigInvalid(WHERE, name, "is declared twice; every workspace has a name of its own.")
-        self._entries[name] = _Entry(opener)
+        self._entries[name] = _RegisteredWorkspace(opener)
 
     async def __aenter__(self) -> Self:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
@@ -89,14 +89,14 @@ class Workspaces:
         """The state of each, and what went wrong where opening it failed."""
         return {name: (self._state(entry), entry.problem) for name, entry in self._entries.items()}
 
-    def _state(self, entry: _Entry) -> State:
+    def _state(self, entry: _RegisteredWorkspace) -> State:
         if self._closing.is_set():
             return "closed"
         if entry.workspace is not None:
             return "open"
         return "failed" if entry.problem else "declared"
 
-    async def _keep(self, entry: _Entry, *, task_status: TaskStatus[Workspace]) -> None:
+    async def _keep(self, entry: _RegisteredWorkspace, *, task_status: TaskStatus[Workspace]) -> None:
         is_open = False
         try:
             async with entry.opener() as workspace:

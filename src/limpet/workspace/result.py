@@ -12,7 +12,7 @@ KEPT_IN_MEMORY = 1 << 20
 _AT_ONCE = 1 << 30  # Linux reads at most 2 GiB - 4096 bytes in one call
 
 
-class Kept:
+class KeptOutput:
     """The bytes of one stream: in memory up to KEPT_IN_MEMORY, then in a file without a name that goes with this object.
 
     With `keeps` false it only counts.
@@ -74,7 +74,7 @@ class RunResult:
 
     outcome: Outcome
     duration: float
-    kept: Mapping[Stream, Kept]
+    kept: Mapping[Stream, KeptOutput]
     callback_errors: tuple[Exception, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from limpet.core.errors import FileError, PathOutside
 from limpet.core.ports import Files, FileStat
-from limpet.workspace.patterns import compile_glob, compile_pattern, literal_head
+from limpet.workspace.search_patterns import compile_glob, compile_pattern, literal_head
 
 MOST_VISITED = 200_000
 LINE_LIMIT = 2_000
@@ -22,7 +22,7 @@ Sees = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Globbed:
+class GlobResult:
     """What was found, by path. Unless `complete`, `note` is a sentence on why there may be more."""
 
     paths: tuple[FileStat, ...]
@@ -40,7 +40,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grepped:
+class GrepResult:
     """The lines that match, by path and line. `skipped` are the files that were not searched: too large or unreadable, not the binary
     ones. Unless `complete`, `note` is a sentence on why there may be more."""
 
@@ -51,7 +51,7 @@ class Grepped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class SearchBounds:
     """How far a search goes: so many results, so many seconds, files up to `file_size` bytes, `bytes` of all files together."""
 
     results: int = 1_000
@@ -100,11 +100,11 @@ class _Walk:
             return []
 
 
-async def glob(files: Files, pattern: str, *, root: str, bounds: Bounds, sees: Sees) -> Globbed:
+async def glob(files: Files, pattern: str, *, root: str, bounds: SearchBounds, sees: Sees) -> GlobResult:
     """The entries below `root` whose path matches: `*` and `?` within a name, `**` across directories, `[a-z]`, `{a,b}`."""
     base, rest = literal_head(posixpath.join(root, pattern))
     if not rest:
-        return Globbed(paths=await _alone(files, base, sees))
+        return GlobResult(paths=await _alone(files, base, sees))
     matches = compile_glob(root, rest, shown=pattern)
     paths: list[FileStat] = []
 
@@ -120,10 +120,10 @@ async def glob(files: Files, pattern: str, *, root: str, bounds: Bounds, sees: S
         except FileError as error:
             if isinstance(error, PathOutside) and not f"{base}/".startswith(f"{root.rstrip('/')}/"):
                 raise  # the pattern itself leads out; of a link that does nothing is said
-            return Globbed(paths=())  # where nothing is, nothing matches
+            return GlobResult(paths=())  # where nothing is, nothing matches
     paths.sort(key=lambda entry: entry.path)
     note = _note(late=time.cancelled_caught, many=len(paths) > bounds.results, whole=whole, bounds=bounds)
-    return Globbed(paths=tuple(paths[: bounds.results]), complete=not note, note=note)
+    return GlobResult(paths=tuple(paths[: bounds.results]), complete=not note, note=note)
 
 
 async def _alone(files: Files, path: str, sees: Sees) -> tuple[FileStat, ...]:
@@ -136,7 +136,7 @@ async def _alone(files: Files, path: str, sees: Sees) -> tuple[FileStat, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class GrepQuery:
     """What to search for: a regular expression in RE2's syntax, in files whose name (or, with a slash, path below the root) matches
     the glob `include`."""
 
@@ -145,7 +145,7 @@ class Wanted:
     ignore_case: bool = False
 
 
-async def grep(files: Files, wanted: Wanted, *, root: str, bounds: Bounds, sees: Sees) -> Grepped:
+async def grep(files: Files, wanted: GrepQuery, *, root: str, bounds: SearchBounds, sees: Sees) -> GrepResult:
     """The lines of text files below `root` (or of that one file) that match. A file with a NUL byte near its start is binary."""
     matches_line = compile_pattern(root, wanted.pattern, ignore_case=wanted.ignore_case)
     may_match = compile_pattern(root, f"(?m){wanted.pattern}", ignore_case=wanted.ignore_case, shown=wanted.pattern)
@@ -177,12 +177,12 @@ async def grep(files: Files, wanted: Wanted, *, root: str, bounds: Bounds, sees:
             if data and (anchored or await to_thread.run_sync(may_match, data)):
                 matches += await to_thread.run_sync(_in_lines, entry.path, data, matches_line, bounds.results + 1)
     note = _note(late=time.cancelled_caught, many=len(matches) > bounds.results, whole=whole, bounds=bounds)
-    return Grepped(
+    return GrepResult(
         matches=tuple(matches[: bounds.results]), complete=not note, note=note, skipped=tuple(sorted(walk.skipped))
     )
 
 
-async def _text_of(files: Files, entry: FileStat, bounds: Bounds, skipped: list[str]) -> bytes:
+async def _text_of(files: Files, entry: FileStat, bounds: SearchBounds, skipped: list[str]) -> bytes:
     try:
         if b"\0" in await files.read(entry.path, length=LOOKS_BINARY):
             return b""
@@ -220,7 +220,7 @@ def _includes(root: str, include: str | None) -> Callable[[str], bool]:
     return lambda path: matches(posixpath.basename(path))
 
 
-def _note(*, late: bool, many: bool, whole: bool, bounds: Bounds) -> str:
+def _note(*, late: bool, many: bool, whole: bool, bounds: SearchBounds) -> str:
     if late:
         return f"The search was stopped after {bounds.seconds:g} s. Begin in a directory further down."
     if many:

@@ -6,7 +6,7 @@ The guard reads what a command says; walls hold what it does. A runtime builds i
 
 from limpet.core.errors import OfferMissing
 from limpet.core.ports import Offer, Walls
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 
 # The shell of a box, and what is in it: no box can be without them (bash(1), SHELL BUILTIN COMMANDS; 5.2).
 _OF_THE_SHELL = frozenset(

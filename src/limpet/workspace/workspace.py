@@ -16,18 +16,18 @@ from limpet.core.command import Aborted, Argv, Command, Lost, Outcome, Script, T
 from limpet.core.errors import BadCommand, ConfigInvalid, LimpetError, SandboxClosed, SandboxGone
 from limpet.core.ids import new_id
 from limpet.core.ports import Offer, Process, Sandbox, SandboxRef
-from limpet.guard.environment import secrets_in
-from limpet.guard.policy import Policy
-from limpet.guard.redact import Redaction, Redactor
+from limpet.guard.policy.environment import secrets_in
+from limpet.guard.policy.policy import Policy
+from limpet.guard.redaction.redactor import Redaction, Redactor
+from limpet.workspace.argument_checks import not_a_program, refuse_no_event, refuse_no_rules, told
 from limpet.workspace.audit import Call
+from limpet.workspace.command_guard import CommandGuard, sentence_of
+from limpet.workspace.delivery import Delivery, OnOutput, follow, unless_aborted
 from limpet.workspace.files import WorkspaceFiles
-from limpet.workspace.follow import Delivery, OnOutput, follow, unless_aborted
-from limpet.workspace.keeping import Pieces, keep_in_home, keep_in_temporary
-from limpet.workspace.misuse import not_a_program, refuse_no_event, refuse_no_rules, told
-from limpet.workspace.places import HOME, Places
+from limpet.workspace.kept_outputs import Pieces, keep_in_home, keep_in_temporary
+from limpet.workspace.path_resolver import HOME, BoxDirectories
+from limpet.workspace.redacted_process import RedactedProcess
 from limpet.workspace.result import RunResult
-from limpet.workspace.rules import Rules, sentence_of
-from limpet.workspace.screened import ScreenedProcess
 from limpet.workspace.walls import refuse_unheld
 
 EXEC = "exec"
@@ -39,7 +39,7 @@ What = str | Script | Argv | Sequence[str]
 class Workspace:
     """One sandbox, as a caller uses it, behind its rules. Without rules nothing is judged, screened or put on record."""
 
-    def __init__(self, sandbox: Sandbox, *, rules: Rules | None = None, clock: Clock | None = None) -> None:
+    def __init__(self, sandbox: Sandbox, *, rules: CommandGuard | None = None, clock: Clock | None = None) -> None:
         self._sandbox = sandbox
         self._rules = rules
         self._clock = clock or SystemClock()
@@ -71,7 +71,7 @@ class Workspace:
         return WorkspaceFiles(self._sandbox, confines=confines, changing=self._changing)
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> CommandGuard:
         """What stands before and behind its commands. Raises ConfigInvalid where it was made without any (`open_workspace` gives some)."""
         if self._rules is None:
             raise ConfigInvalid("workspace", "rules", "it was made without rules; open it with open_workspace.")
@@ -97,7 +97,7 @@ class Workspace:
         return self.places.data
 
     @property
-    def places(self) -> Places:
+    def places(self) -> BoxDirectories:
         """The box's own directories as its commands know them: another name for `files`' only where a runtime has no walls."""
         return self.rules.surroundings.places
 
@@ -232,7 +232,7 @@ class Workspace:
         rules = self._rules
         if process is None or rules is None or rules.screening is None:
             return process
-        return ScreenedProcess(process, rules.screen_of(rules.own_secrets.get(exec_id, {})))
+        return RedactedProcess(process, rules.screen_of(rules.own_secrets.get(exec_id, {})))
 
     async def judge(self, command: Command, *, call: Call | None = None) -> None:
         """Ask the rules whether a command may run, and run nothing. Raises CommandDenied as `run` would, and asks for approval where it
@@ -265,10 +265,10 @@ class Workspace:
     def _screened(self, process: Process, command: Command) -> Process:
         if self._rules is None or self._rules.screening is None:
             return process
-        return ScreenedProcess(process, self._rules.screen_of(secrets_in(command.env)))
+        return RedactedProcess(process, self._rules.screen_of(secrets_in(command.env)))
 
     async def _run_by_rules(
-        self, rules: Rules, command: Command, delivery: Delivery, abort: anyio.Event | None, call: Call
+        self, rules: CommandGuard, command: Command, delivery: Delivery, abort: anyio.Event | None, call: Call
     ) -> RunResult:
         command = _within(command, rules)
         if abort is not None and abort.is_set():
@@ -338,7 +338,7 @@ def as_program(what: What) -> Script | Argv:
             raise not_a_program(type(what).__name__)
 
 
-def _within(command: Command, rules: Rules) -> Command:
+def _within(command: Command, rules: CommandGuard) -> Command:
     """The command with the time that the rules give it."""
     timeout = rules.bounded(command.timeout)
     return command if timeout == command.timeout else replace(command, timeout=timeout)

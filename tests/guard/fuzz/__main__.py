@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from limpet.guard.syntax import Parser
+from limpet.guard.policy.bash.parser import Parser
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
 from tests.guard.fuzz.expand import FORBIDDEN, Source
 from tests.guard.fuzz.grammars.all import GRAMMARS

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import anyio
 
 from limpet.core.command import Command, Script
-from limpet.guard.judge import Judge
-from limpet.guard.policy import Policy
-from limpet.guard.syntax import Parser
-from limpet.guard.verdict import Allowed
+from limpet.guard.policy.bash.parser import Parser
+from limpet.guard.policy.judge import Judge
+from limpet.guard.policy.policy import Policy
+from limpet.guard.policy.verdict import Allowed
 from tests.guard.fuzz.allowed import ALLOWED
 from tests.guard.fuzz.box import Box, Deed, opened_box
 from tests.guard.fuzz.expand import FORBIDDEN, Source

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from limpet.core.command import Command, Script
-from limpet.guard.judge import Judge
-from limpet.guard.policy import Policy
-from limpet.guard.syntax import Parser
-from limpet.guard.verdict import Allowed
+from limpet.guard.policy.bash.parser import Parser
+from limpet.guard.policy.judge import Judge
+from limpet.guard.policy.policy import Policy
+from limpet.guard.policy.verdict import Allowed
 from tests.guard.fuzz.allowed import ALLOWED
 from tests.guard.fuzz.box import opened_box, why_there_are_no_boxes
 from tests.guard.fuzz.everyday import EVERYDAY, TOOLS

@@ -13,8 +13,8 @@ import anyio
 
 from limpet.core.command import START, Chunk, Command, Outcome, Position, Script
 from limpet.core.ports import Process, Runtime, Sandbox, SandboxRef, SandboxSpec
-from limpet.runtimes.bubblewrap.limits import find_groups
-from limpet.runtimes.bubblewrap.settings import Place
+from limpet.runtimes.bubblewrap.limits.groups import find_groups
+from limpet.runtimes.bubblewrap.settings import BoxPaths
 
 WITHIN = 5.0
 _ids = itertools.count()
@@ -85,7 +85,7 @@ async def is_gone(pid: int) -> bool:
 
 def remains(home: Path, name: str) -> list[str]:
     """What there still is of a box: socket, record, directories, cgroups, processes that name it."""
-    place = Place.of(home, name)
+    place = BoxPaths.of(home, name)
     groups = find_groups()
     paths = [place.socket, place.record, place.directory, *(groups.directories(place.group) if groups else [])]
     return [str(path) for path in paths if path.exists()] + processes_naming(str(place.directory))

@@ -8,24 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limpet.core.command import START, Chunk, Exited, Position, TimedOut
+from limpet.runtimes.agent import wire
 from limpet.runtimes.bubblewrap.agent_events import (
     Acknowledged,
     Broken,
+    CommandFinished,
+    CommandStarted,
     Described,
     Ended,
     Event,
-    Finished,
     Greeted,
     Output,
     OutputDropped,
     OutputEnded,
-    Refused,
-    Started,
+    RequestRefused,
     WritersStopped,
 )
 from limpet.runtimes.bubblewrap.agent_protocol import AgentProtocol
-from limpet.runtimes.bubblewrap.awaited import Reading
-from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.pending import OutputSubscription
 
 _RUNS = {"process": 7, "outcome": None, "code": 0, "kept": [1, 2, 3, 4], "notes": ["short"]}
 
@@ -47,7 +47,7 @@ def _started(protocol: AgentProtocol, process: int = 7) -> int:
     reader = protocol.open_reader(credit=wire.AHEAD)
     number, _ = protocol.ask(wire.START, b"", reader=reader)
     (event,) = protocol.receive(_reply(number, process=process, ahead=True, pid=12))
-    assert event == Started(request=number, process=process, pid=12, notes=())
+    assert event == CommandStarted(request=number, process=process, pid=12, notes=())
     return reader
 
 
@@ -69,7 +69,7 @@ def test_each_request_gets_its_kind_of_answer() -> None:
         Described(request=asked[1], process=7, outcome=None, kept=kept, pid=None, notes=("short",)),
         WritersStopped(request=asked[2], killed=None),
         Acknowledged(request=asked[3]),
-        Refused(request=asked[4], error="unknown", reason="x" * 200),
+        RequestRefused(request=asked[4], error="unknown", reason="x" * 200),
     ]
 
 
@@ -95,7 +95,7 @@ def test_a_start_may_be_answered_by_its_end() -> None:
 
     events = protocol.receive(wire.frame(wire.DONE, number, wire.DONE_HEAD.pack(9, 1, 0, 3) + b"outerr"))
 
-    assert events == [Finished(request=number, process=9, outcome=TimedOut(), stdout=b"out", stderr=b"err")]
+    assert events == [CommandFinished(request=number, process=9, outcome=TimedOut(), stdout=b"out", stderr=b"err")]
 
 
 def test_what_was_on_its_way_to_a_reader_that_left_is_no_lie_until_something_is_asked_behind_it() -> None:
@@ -213,7 +213,7 @@ def test_no_bytes_make_it_fail(pieces: list[bytes]) -> None:
 
 
 def test_output_in_single_bytes_is_kept_in_little_more_than_itself() -> None:
-    protocol, reading = AgentProtocol(), Reading(1)
+    protocol, reading = AgentProtocol(), OutputSubscription(1)
     reader = protocol.open_reader(START)
     number, _ = protocol.ask(wire.READ, b"", reader=reader)
     protocol.receive(_reply(number))

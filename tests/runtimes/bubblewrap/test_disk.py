@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from limpet.runtimes.bubblewrap.disk import counting, used_by
+from limpet.runtimes.bubblewrap.limits.disk_usage import counting, used_by
 
 _MIB = 1 << 20
 

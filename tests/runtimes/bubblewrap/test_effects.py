@@ -10,8 +10,8 @@ import pytest
 from limpet.core.command import Exited
 from limpet.core.ports import Limits, Offer, Sandbox
 from limpet.runtimes.bubblewrap import BubblewrapRuntime, BubblewrapSettings
-from limpet.runtimes.bubblewrap.limits import find_groups
-from limpet.runtimes.bubblewrap.settings import Place
+from limpet.runtimes.bubblewrap.limits.groups import find_groups
+from limpet.runtimes.bubblewrap.settings import BoxPaths
 from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, run, text
 from tests.support.runtimes import opened
 
@@ -52,7 +52,7 @@ def _held_back(home: Path, box: Sandbox) -> int:
     """How often the kernel made the box's group wait for its share, as it says itself (cpu.stat)."""
     groups = find_groups()
     assert groups is not None
-    said = (groups.parents["cpu"] / Place.of(home, box.ref.name).group / "cpu.stat").read_text()
+    said = (groups.parents["cpu"] / BoxPaths.of(home, box.ref.name).group / "cpu.stat").read_text()
     return int(dict(line.split() for line in said.splitlines())["nr_throttled"])
 
 

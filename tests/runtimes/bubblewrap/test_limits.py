@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from limpet.core.ports import Limits
-from limpet.runtimes.bubblewrap.inside.bounds import Bounds
-from limpet.runtimes.bubblewrap.inside.launch import Started
-from limpet.runtimes.bubblewrap.inside.process import Process
-from limpet.runtimes.bubblewrap.inside.spool import Spool
-from limpet.runtimes.bubblewrap.limits import Groups, find_groups, of_each_process
+from limpet.runtimes.agent.bounds import BoxBounds
+from limpet.runtimes.agent.launch import LaunchedProcess
+from limpet.runtimes.agent.process import Process
+from limpet.runtimes.agent.spool import Spool
+from limpet.runtimes.bubblewrap.limits.groups import Groups, find_groups, of_each_process
 
 _ALL = Limits(memory=256 << 20, cpus=0.5, processes=100, open_files=64, file_size=1 << 20)
 
@@ -136,9 +136,9 @@ def test_what_the_kernel_killed_is_read_from_the_counter_of_either_version(
     counters = Groups(version, {"memory": tmp_path, "pids": tmp_path, "cpu": tmp_path}).counters("g")
     spool = os.open(tmp_path / "spool", os.O_RDWR | os.O_CREAT)
     process = Process(
-        1, "e", Started(0, {}, None, None), Spool(spool), terminal=False, read_once=False, release=os.close
+        1, "e", LaunchedProcess(0, {}, None, None), Spool(spool), terminal=False, read_once=False, release=os.close
     )
-    bounds = Bounds({"memory_mb": 8}, memory=counters["memory"], processes=None)
+    bounds = BoxBounds({"memory_mb": 8}, memory=counters["memory"], processes=None)
 
     bounds.look([process])
     assert process.notes == []

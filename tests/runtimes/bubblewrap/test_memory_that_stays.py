@@ -5,7 +5,7 @@ import pytest
 from limpet.core.command import Exited
 from limpet.core.ports import Limits
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
-from limpet.runtimes.bubblewrap.limits import find_groups
+from limpet.runtimes.bubblewrap.limits.groups import find_groups
 from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, run
 
 pytestmark = [

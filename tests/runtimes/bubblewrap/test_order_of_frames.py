@@ -10,10 +10,10 @@ import pytest
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import SandboxGone
 from limpet.core.ports import SandboxRef
+from limpet.runtimes.agent import wire
 from limpet.runtimes.bubblewrap.client import Client
-from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
-from limpet.runtimes.bubblewrap.settings import Agent
+from limpet.runtimes.bubblewrap.settings import AgentProcess
 from limpet.runtimes.bubblewrap.time_limits import TimeLimits
 from limpet.runtimes.memory import MemoryRuntime
 from limpet.runtimes.supervisor import BoxSupervisor
@@ -37,7 +37,7 @@ async def _a_box_played_here() -> AsyncIterator[tuple[BubblewrapSandbox, socket.
         tasks.start_soon(client.keep_sending)
         ref = SandboxRef(runtime="bubblewrap", name="played", boot_id="b")
         supervisor = BoxSupervisor(tasks, "played", end=_nothing)
-        limits = TimeLimits(Agent(boot_id="b", pid=0, started=""), client, supervisor, grace=1.0)
+        limits = TimeLimits(AgentProcess(boot_id="b", pid=0, started=""), client, supervisor, grace=1.0)
         yield (
             BubblewrapSandbox(
                 ref, client, other.files, memory.offers, ending=_nothing, leaving=_nothing, time_limits=limits

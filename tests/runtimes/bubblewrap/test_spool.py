@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from limpet.runtimes.bubblewrap.inside.spool import BLOCK, Spool, Stored
+from limpet.runtimes.agent.spool import BLOCK, Spool, SpooledOutput
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def descriptor(tmp_path: Path) -> Iterator[int]:
     os.close(opened)
 
 
-def _read(stored: Stored, offset: int, step: int) -> bytes:
+def _read(stored: SpooledOutput, offset: int, step: int) -> bytes:
     pieces = []
     while offset < stored.end:
         pieces.append(stored.read(offset, step))
@@ -33,7 +33,7 @@ def test_what_was_appended_is_read_from_any_offset(
 ) -> None:
     offset = data.draw(st.integers(0, sum(sizes)))  # before anything is written: a draw may end the example
     spool = Spool(descriptor)
-    first, second = Stored(spool), Stored(spool)
+    first, second = SpooledOutput(spool), SpooledOutput(spool)
     written = [os.urandom(size) for size in sizes]
     for piece in written:
         first.append(piece)
@@ -50,13 +50,13 @@ def test_what_was_appended_is_read_from_any_offset(
 
 def test_freed_blocks_are_used_again_before_the_file_grows(descriptor: int) -> None:
     spool = Spool(descriptor)
-    old, kept = Stored(spool), Stored(spool)
+    old, kept = SpooledOutput(spool), SpooledOutput(spool)
     old.append(b"a" * 4 * BLOCK)
     kept.append(b"b" * BLOCK)
     size = os.fstat(descriptor).st_size
 
     old.clear()
-    new = Stored(spool)
+    new = SpooledOutput(spool)
     new.append(b"c" * 4 * BLOCK)
 
     assert os.fstat(descriptor).st_size == size
@@ -64,7 +64,7 @@ def test_freed_blocks_are_used_again_before_the_file_grows(descriptor: int) -> N
 
 
 def test_the_oldest_block_can_go_and_the_offsets_stay(descriptor: int) -> None:
-    stored = Stored(Spool(descriptor))
+    stored = SpooledOutput(Spool(descriptor))
     stored.append(b"a" * BLOCK + b"b" * BLOCK + b"c")
 
     stored.drop_oldest()
@@ -78,7 +78,7 @@ def test_a_full_disk_keeps_output_in_memory_until_there_is_room(tmp_path: Path) 
         pytest.skip("this host has no /dev/full")
     full = os.open("/dev/full", os.O_RDWR)
     room = os.open(tmp_path / "spool", os.O_RDWR | os.O_CREAT)
-    stored = Stored(Spool(full))
+    stored = SpooledOutput(Spool(full))
     written = os.urandom(3 * BLOCK + 7)
 
     stored.append(written)
@@ -95,7 +95,7 @@ def test_a_full_disk_keeps_output_in_memory_until_there_is_room(tmp_path: Path) 
 
 def test_what_lies_together_in_the_file_is_read_at_once_also_in_blocks_that_are_used_again(descriptor: int) -> None:
     spool = Spool(descriptor)
-    old, kept, new = Stored(spool), Stored(spool), Stored(spool)
+    old, kept, new = SpooledOutput(spool), SpooledOutput(spool), SpooledOutput(spool)
     old.append(b"a" * 4 * BLOCK)
     kept.append(b"b" * BLOCK)
     assert old.read(BLOCK - 1, 3 * BLOCK) == b"a" * 3 * BLOCK

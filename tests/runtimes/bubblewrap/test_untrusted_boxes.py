@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from limpet.core.command import START, Lost, Outcome
 from limpet.core.errors import SandboxGone
+from limpet.runtimes.agent import wire
 from limpet.runtimes.bubblewrap.client import Client, connect
-from limpet.runtimes.bubblewrap.inside import wire
 
 pytestmark = pytest.mark.anyio
 

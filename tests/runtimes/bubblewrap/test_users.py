@@ -10,7 +10,7 @@ from limpet.core.command import Exited
 from limpet.core.errors import BootFailed, OfferMissing
 from limpet.core.ports import Limits, Offer, SandboxSpec
 from limpet.runtimes.bubblewrap import BubblewrapRuntime, BubblewrapSettings
-from limpet.runtimes.bubblewrap.limits import find_groups
+from limpet.runtimes.bubblewrap.limits.groups import find_groups
 from tests.runtimes.bubblewrap.boxes import begin, box_of, run
 from tests.support.users import again_as_an_ordinary_user
 

@@ -9,8 +9,8 @@ import pytest
 from limpet.core.command import Argv, Command, Exited, Position, Script
 from limpet.core.errors import SandboxGone
 from limpet.core.ports import Limits
+from limpet.runtimes.agent.process import CAP
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
-from limpet.runtimes.bubblewrap.inside.process import CAP
 from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, run, text
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from limpet.runtimes.bubblewrap import capabilities
-from limpet.runtimes.bubblewrap.limits import find_groups
+from limpet.runtimes.bubblewrap.limits.groups import find_groups
 from tests.support.gateway import LIMPET, running
 from tests.support.users import again_as_an_ordinary_user
 

@@ -11,9 +11,9 @@ import pytest
 from limpet.core.command import Argv, Command, Exited, Outcome, Script, Terminal
 from limpet.core.errors import OfferMissing
 from limpet.core.ports import Offer, Sandbox, Walls
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 from limpet.runtimes.local.runtime import LocalRuntime
-from limpet.workspace.opening import Asked, open_in
+from limpet.workspace.opening import WorkspaceOptions, open_in
 from tests.runtimes.bubblewrap.boxes import box_of, collect, run, text
 from tests.support.users import again_as_an_ordinary_user
 
@@ -155,10 +155,12 @@ async def test_only_what_is_named_and_what_programs_need_can_be_read(runtime: Lo
 
 
 async def test_a_workspace_that_wants_walls_gets_the_one_and_is_refused_the_others(runtime: LocalRuntime) -> None:
-    async with open_in(runtime, rules=Asked(policy=Policy(readonly=True, enforce="wall"))) as box:
+    async with open_in(runtime, rules=WorkspaceOptions(policy=Policy(readonly=True, enforce="wall"))) as box:
         assert (await box.run("cat /dev/null; ls")).stdout == b""
     with pytest.raises(OfferMissing, match="a wall for the rule allowed_commands"):
-        async with open_in(runtime, rules=Asked(policy=Policy(allowed_commands=frozenset({"ls"}), enforce="wall"))):
+        async with open_in(
+            runtime, rules=WorkspaceOptions(policy=Policy(allowed_commands=frozenset({"ls"}), enforce="wall"))
+        ):
             pytest.fail("It opened.")
 
 

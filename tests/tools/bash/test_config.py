@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from limpet.core.errors import ConfigInvalid
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 from limpet.tools.bash.config import BashConfig, shell_config_from
 
 # The seed's YAML, its indentation put back.

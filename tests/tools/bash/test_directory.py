@@ -3,7 +3,7 @@
 import pytest
 
 from limpet.tools.bash import BashTool
-from limpet.tools.bash.shells import asking
+from limpet.tools.bash.shell_markers import asking
 from limpet.tools.view import as_commands_know
 from limpet.workspace.workspace import Workspace
 from tests.tools.bash.conftest import Session

@@ -10,15 +10,15 @@ import anyio
 import pytest
 
 from limpet.core.secret import Secret
-from limpet.guard.policy import Policy
-from limpet.guard.redact import Redaction
+from limpet.guard.policy.policy import Policy
+from limpet.guard.redaction.redactor import Redaction
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.tools.bash import BashTool
 from limpet.tools.events import ToolEvent
 from limpet.workspace.approvals import ApprovalRequest
 from limpet.workspace.audit import AuditRecord
-from limpet.workspace.keeping import KEPT
-from limpet.workspace.opening import Asked, open_in
+from limpet.workspace.kept_outputs import KEPT
+from limpet.workspace.opening import WorkspaceOptions, open_in
 from limpet.workspace.workspace import Workspace
 from tests.support.runtimes import opened
 from tests.tools.bash.conftest import MOST
@@ -56,7 +56,7 @@ class Recorded:
 @asynccontextmanager
 async def recorded(block: dict[str, Any] | None = None) -> AsyncIterator[Recorded]:
     made = Recorded()
-    asked = Asked(
+    asked = WorkspaceOptions(
         redaction=Redaction(secrets={"DB": Secret(SECRET)}), audit=made.records.append, session="conversation"
     )
     async with LocalRuntime() as runtime, open_in(runtime, rules=asked) as box:
@@ -210,7 +210,7 @@ async def test_an_approval_is_asked_once_for_the_command_as_the_model_wrote_it()
         return True
 
     command = "mkdir d; rm -rf d; echo gone"
-    rules = Asked(policy=Policy(confirm_destructive=True), approver=approve)
+    rules = WorkspaceOptions(policy=Policy(confirm_destructive=True), approver=approve)
     async with LocalRuntime() as runtime, open_in(runtime, rules=rules) as box, BashTool(box) as tool:
         answer = await tool.call({"command": command})
         task = await tool.call({"command": f"{command}; true", "run_in_background": True, "wait": True})
@@ -220,7 +220,10 @@ async def test_an_approval_is_asked_once_for_the_command_as_the_model_wrote_it()
 
 
 async def test_where_nobody_approves_it_is_denied() -> None:
-    async with LocalRuntime() as runtime, open_in(runtime, rules=Asked(policy=Policy(confirm_destructive=True))) as box:
+    async with (
+        LocalRuntime() as runtime,
+        open_in(runtime, rules=WorkspaceOptions(policy=Policy(confirm_destructive=True))) as box,
+    ):
         answer = await BashTool(box).call({"command": "git reset --hard"})
 
     assert (answer["error"]["code"], answer["error"]["rule"]) == ("denied", "confirm_destructive")
@@ -228,7 +231,7 @@ async def test_where_nobody_approves_it_is_denied() -> None:
 
 @pytest.mark.statement("s2-no-shell-no-process")
 async def test_a_workspace_without_a_shell_starts_nothing() -> None:
-    async with LocalRuntime() as runtime, open_in(runtime, rules=Asked(capabilities={"files": True})) as box:
+    async with LocalRuntime() as runtime, open_in(runtime, rules=WorkspaceOptions(capabilities={"files": True})) as box:
         async with BashTool(box) as tool:
             for arguments in ({}, {"run_in_background": True}):
                 answer = await tool.call({"command": "touch ran", **arguments})
@@ -260,7 +263,7 @@ async def test_where_nothing_takes_a_file_more_stands_in_the_result_and_the_rest
 
 
 async def test_a_ceiling_of_the_workspace_holds_and_is_said() -> None:
-    rules = Asked(capabilities={"shell": {"maxDurationMs": 1000}, "files": True})
+    rules = WorkspaceOptions(capabilities={"shell": {"maxDurationMs": 1000}, "files": True})
     async with LocalRuntime() as runtime, open_in(runtime, rules=rules) as box:
         with anyio.fail_after(2 * MOST):
             answer = await BashTool(box).call({"command": "sleep 60", "timeout": 30})
@@ -271,7 +274,7 @@ async def test_a_ceiling_of_the_workspace_holds_and_is_said() -> None:
 
 async def test_where_perl_may_not_run_nothing_is_said_of_it() -> None:
     policy = Policy(allowed_commands=frozenset({"mkdir", "cd", "echo"}))
-    async with LocalRuntime() as runtime, open_in(runtime, rules=Asked(policy=policy)) as box:
+    async with LocalRuntime() as runtime, open_in(runtime, rules=WorkspaceOptions(policy=policy)) as box:
         answer = await BashTool(box).call({"command": "mkdir sub && cd sub && echo out; echo err >&2"})
 
     assert (answer["stdout"], answer["stderr"], answer["next_cwd"]) == ("out\n", "err\n", f"{box.directory}/sub")

@@ -7,11 +7,11 @@ import pytest
 
 from limpet.core.errors import CommandDenied
 from limpet.core.ports import Offer, Runtime
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.tools.bash.config import shell_config_from
 from limpet.tools.bash.tool import BashTool
-from limpet.workspace.opening import Asked, Opening, open_in
+from limpet.workspace.opening import SandboxOptions, WorkspaceOptions, open_in
 from tests.support.runtimes import opened
 from tests.tools.bash.test_config import SEED
 
@@ -38,7 +38,7 @@ async def boxes(home: Path) -> AsyncIterator[Runtime]:
 @pytest.mark.parametrize("is_opened_with_it", [True, False], ids=["opened with the policy", "configured afterwards"])
 async def test_the_examples_of_the_seed_run_under_its_own_block(boxes: Runtime, is_opened_with_it: bool) -> None:
     policy = shell_config_from(SEED).policy if is_opened_with_it else None
-    async with open_in(boxes, rules=Asked(policy=policy)) as box, BashTool.configured(box, SEED) as bash:
+    async with open_in(boxes, rules=WorkspaceOptions(policy=policy)) as box, BashTool.configured(box, SEED) as bash:
         answers = {command: await bash.call({"command": command}) for command in EXAMPLES}
         await box.files.write("package.json", b'{"scripts": {"build": "echo built"}}')
         build = await bash.call({"command": "npm run build", "run_in_background": True})
@@ -63,10 +63,10 @@ async def test_what_the_wall_does_not_show_no_program_reads(boxes: Runtime, tmp_
     for name in ("open", "closed"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "f").write_text(name)
-    opening = Opening(read_only={"/srv/open": tmp_path / "open", "/srv/closed": tmp_path / "closed"})
+    opening = SandboxOptions(read_only={"/srv/open": tmp_path / "open", "/srv/closed": tmp_path / "closed"})
     policy = Policy(allowed_paths=("/srv/open",))
     read = "python3 -c 'import sys; print(open(sys.argv[1]).read())' "
-    async with open_in(boxes, opening=opening, rules=Asked(policy=policy)) as box:
+    async with open_in(boxes, opening=opening, rules=WorkspaceOptions(policy=policy)) as box:
         assert (await box.run(f"{read} /srv/open/f")).stdout == b"open\n"
         assert (await box.run(f"{read} /srv/closed/f")).exit_code == 1
         assert (await box.run(f"{read} /srv/$(echo closed)/f")).exit_code == 1
@@ -76,7 +76,7 @@ async def test_what_the_wall_does_not_show_no_program_reads(boxes: Runtime, tmp_
 
 async def test_a_box_that_shows_more_than_a_view_allows_is_judged_as_ever(boxes: Runtime, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("shown to the box")
-    async with open_in(boxes, opening=Opening(read_only={"/srv/more": tmp_path})) as box:
+    async with open_in(boxes, opening=SandboxOptions(read_only={"/srv/more": tmp_path})) as box:
         with pytest.raises(CommandDenied, match="allowed_paths"):
             await box.guarded(policy=Policy(allowed_paths=())).run("python3 x.py")
         with pytest.raises(CommandDenied, match="readonly"):
@@ -87,7 +87,7 @@ async def test_a_box_that_shows_more_than_a_view_allows_is_judged_as_ever(boxes:
 
 
 async def test_a_read_only_box_runs_what_is_not_known_as_a_reader_and_nothing_changes(boxes: Runtime) -> None:
-    async with open_in(boxes, rules=Asked(policy=Policy(readonly=True))) as box:
+    async with open_in(boxes, rules=WorkspaceOptions(policy=Policy(readonly=True))) as box:
         assert (await box.run("python3 -c 'print(7)'")).stdout == b"7\n"
         assert (await box.run('python3 -c \'open("x", "w")\'')).exit_code == 1
         with pytest.raises(CommandDenied, match="readonly"):
@@ -100,7 +100,7 @@ async def test_where_programs_are_held_a_name_that_is_not_sure_is_tried(boxes: R
     if Offer.WALL_ALLOWED_COMMANDS not in boxes.offers:
         pytest.skip("this kernel cannot hold programs")
     policy = Policy(allowed_commands=frozenset({"ls", "cat", "echo"}))
-    async with open_in(boxes, rules=Asked(policy=policy)) as box:
+    async with open_in(boxes, rules=WorkspaceOptions(policy=policy)) as box:
         assert (await box.run('echo a > f; "$(echo cat)" f')).stdout == b"a\n"
         assert (await box.run('"$(echo id)"')).exit_code in (126, 127)
         with pytest.raises(CommandDenied, match="allowed_commands"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from limpet.tools.bash.config import BashConfig, shell_config_from
-from limpet.tools.bash.modes import COLUMNS, TABLE, Refused
+from limpet.tools.bash.modes import COLUMNS, TABLE, ModeRefused
 from limpet.tools.bash.schema import HIDDEN, VISIBLE
 from tests.tools.bash.test_config import SEED
 
@@ -24,7 +24,7 @@ def test_the_table_of_combinations_is_that_of_the_code() -> None:
     header = f"| {' | '.join(COLUMNS)} | what happens |"
     said = [("".join(cells[:-1]), cells[-1].partition(":")[0]) for cells in rows(header)]
 
-    assert said == [(row.given, "refused" if isinstance(row.does, Refused) else row.does) for row in TABLE]
+    assert said == [(row.given, "refused" if isinstance(row.does, ModeRefused) else row.does) for row in TABLE]
 
 
 def test_the_parameters_are_those_of_the_schema() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from limpet.tools.arguments import BadArguments
 from limpet.tools.bash import modes
-from limpet.tools.bash.modes import BOTH, COLUMNS, KILL_ALONE, KILL_WHAT, NOTHING, TABLE, Refused, decide, mode_of
+from limpet.tools.bash.modes import BOTH, COLUMNS, KILL_ALONE, KILL_WHAT, NOTHING, TABLE, ModeRefused, decide, mode_of
 from limpet.tools.bash.schema import parameters, read_request
 
 EVERY = list(itertools.product((False, True), repeat=len(COLUMNS)))
@@ -21,16 +21,16 @@ def test_exactly_one_row_fits_each_of_the_128_combinations(given: tuple[bool, ..
     assert sum(row.fits(facts) for row in TABLE) == 1
 
 
-def expected(facts: dict[str, bool]) -> modes.Doing | Refused:
+def expected(facts: dict[str, bool]) -> modes.Doing | ModeRefused:
     """The rules in words, as docs/bash-tool.md has them."""
     if facts["command"] == facts["task_id"]:
-        return Refused(BOTH if facts["command"] else NOTHING)
+        return ModeRefused(BOTH if facts["command"] else NOTHING)
     if facts["command"]:
         if facts["kill"]:
-            return Refused(KILL_WHAT)
+            return ModeRefused(KILL_WHAT)
         return "start" if facts["run_in_background"] or facts["stream"] else "run"
     if facts["kill"]:
-        return Refused(KILL_ALONE) if facts["stdin_text"] or facts["stream"] else "kill"
+        return ModeRefused(KILL_ALONE) if facts["stdin_text"] or facts["stream"] else "kill"
     return "talk" if facts["stdin_text"] or facts["wait"] or facts["stream"] else "status"
 
 

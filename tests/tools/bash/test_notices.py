@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from limpet.tools.bash import BashConfig, BashTool
-from limpet.tools.bash.notices import MOST_PENDING, Notices
+from limpet.tools.bash.notifications import MOST_PENDING, NotificationQueue
 from limpet.workspace.workspace import Workspace
 from tests.tools.bash.conftest import MOST, Session
 
@@ -149,7 +149,7 @@ async def test_what_waits_to_be_told_is_bounded_but_ends_are_never_dropped() -> 
     async def hear(note: dict[str, Any]) -> None:
         heard.append(note)
 
-    notices = Notices(hear)
+    notices = NotificationQueue(hear)
     taken = [notices.put({"status": "progress"}) for _ in range(MOST_PENDING + 10)]
     notices.put({"status": "completed"})
     async with anyio.create_task_group() as serving:

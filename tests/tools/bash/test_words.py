@@ -2,13 +2,13 @@
 
 import pytest
 
-from limpet.tools.bash.meanings import exit_code_meaning
-from limpet.tools.bash.output import Whole, excerpt, looks_binary, without_mark
-from limpet.tools.bash.place import Elsewhere, Place
+from limpet.tools.bash.exit_codes import exit_code_meaning
+from limpet.tools.bash.line_matcher import LineMatcher, PatternRefused
+from limpet.tools.bash.output import WholeOutput, excerpt, looks_binary, without_mark
 from limpet.tools.bash.prompts import find_prompt, hang_directive
-from limpet.tools.bash.shells import Marks, new_mark, stays_where_it_is
-from limpet.tools.bash.streaming import Matcher, PatternRefused
-from limpet.workspace.result import Kept
+from limpet.tools.bash.shell_markers import MarkerReader, new_mark, stays_where_it_is
+from limpet.tools.bash.working_directory import OutsideRoots, WorkingDirectory
+from limpet.workspace.result import KeptOutput
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_other_output_is_no_question(output: str) -> None:
     assert find_prompt(output) is None
 
 
-def kept(data: bytes) -> Kept:
-    made = Kept()
+def kept(data: bytes) -> KeptOutput:
+    made = KeptOutput()
     made.add(data)
     return made
 
@@ -85,7 +85,7 @@ def test_what_the_shell_told_is_no_part_of_the_output() -> None:
 def test_long_output_shows_its_first_and_last_lines_and_names_the_file() -> None:
     data = b"".join(b"line %d\n" % number for number in range(100_000))
 
-    shown = excerpt(Whole(kept(data)), inline=30_000, where="/mnt/data/out.txt")
+    shown = excerpt(WholeOutput(kept(data)), inline=30_000, where="/mnt/data/out.txt")
 
     assert shown.text.startswith("line 0\nline 1\n")
     assert shown.text.endswith("line 99998\nline 99999\n")
@@ -94,7 +94,7 @@ def test_long_output_shows_its_first_and_last_lines_and_names_the_file() -> None
 
 
 def test_a_cut_never_splits_a_character() -> None:
-    shown = excerpt(Whole(kept("é".encode() * 40_000 + b"x")), inline=30_000, where=None)
+    shown = excerpt(WholeOutput(kept("é".encode() * 40_000 + b"x")), inline=30_000, where=None)
 
     assert "\ufffd" not in shown.text
 
@@ -102,7 +102,7 @@ def test_a_cut_never_splits_a_character() -> None:
 def test_without_a_file_as_many_bytes_as_fit_stand_in_the_result() -> None:
     data = b"".join(b"line %d\n" % number for number in range(100_000))
 
-    shown = excerpt(Whole(kept(data)), inline=128 << 10, where=None)
+    shown = excerpt(WholeOutput(kept(data)), inline=128 << 10, where=None)
 
     assert shown.text.startswith(data[:50_000].decode())
     assert shown.text.endswith(data[-50_000:].decode())
@@ -142,13 +142,13 @@ def test_marks_are_taken_out_wherever_they_are_cut() -> None:
     mark = new_mark()
     text = f"{mark} pid 42\nout no end{mark} end 7\nlate \x1e other\n"
     for size in range(1, len(text)):
-        marks = Marks(mark)
+        marks = MarkerReader(mark)
         shown = "".join(marks.feed(text[at : at + size]) for at in range(0, len(text), size)) + marks.rest()
         assert (shown, marks.pid, marks.end) == ("out no endlate \x1e other\n", 42, 7)
 
 
 def test_a_session_moves_where_its_shell_ended_and_stays_within_its_roots() -> None:
-    place = Place("/mnt/data", home="/home/agent", roots=("/mnt/data", "/tmp"))
+    place = WorkingDirectory("/mnt/data", home="/home/agent", roots=("/mnt/data", "/tmp"))
 
     assert place.go("/mnt/data", "/mnt/data/sub") is None
     assert place.current == "/mnt/data/sub"
@@ -159,7 +159,7 @@ def test_a_session_moves_where_its_shell_ended_and_stays_within_its_roots() -> N
 
 
 def test_a_directory_of_one_call_is_for_that_call() -> None:
-    place = Place("/mnt/data", home="/home/agent", roots=None)
+    place = WorkingDirectory("/mnt/data", home="/home/agent", roots=None)
 
     assert place.resolve("a/../b") == "/mnt/data/b"
     assert place.resolve("~") == "/home/agent"
@@ -168,14 +168,14 @@ def test_a_directory_of_one_call_is_for_that_call() -> None:
 
 
 def test_a_directory_outside_is_refused_with_the_constraint_to_add() -> None:
-    refused = Place("/mnt/data", home="/home/agent", roots=("/mnt/data",)).resolve("../../etc")
+    refused = WorkingDirectory("/mnt/data", home="/home/agent", roots=("/mnt/data",)).resolve("../../etc")
 
-    assert isinstance(refused, Elsewhere)
+    assert isinstance(refused, OutsideRoots)
     assert "add /etc to allowed_paths" in refused.problem
 
 
 def test_a_pattern_picks_lines_in_linear_time() -> None:
-    matcher = Matcher("(a+)+$|ERROR")
+    matcher = LineMatcher("(a+)+$|ERROR")
 
     assert matcher.picks("x ERROR y")
     assert not matcher.picks("a" * 50_000 + "b")
@@ -184,4 +184,4 @@ def test_a_pattern_picks_lines_in_linear_time() -> None:
 @pytest.mark.parametrize("pattern", ["ERR(OR", r"(a)\1", "(?=x)", "[z-a]"])
 def test_a_pattern_that_re2_does_not_take_is_refused(pattern: str) -> None:
     with pytest.raises(PatternRefused):
-        Matcher(pattern)
+        LineMatcher(pattern)

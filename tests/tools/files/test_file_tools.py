@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from limpet.core.secret import Secret
-from limpet.guard.redact import Redaction
+from limpet.guard.redaction.redactor import Redaction
 from limpet.tools.files import file_tools
 from limpet.tools.operations import MOST_ENTRIES, MOST_TEXT, MOST_WRITTEN
 from limpet.workspace.audit import AuditRecord
-from limpet.workspace.opening import Asked, open_in
+from limpet.workspace.opening import WorkspaceOptions, open_in
 from limpet.workspace.workspace import Workspace
 from tests.support.runtimes import opened
 
@@ -263,7 +263,7 @@ async def test_a_wrong_argument_is_told_with_an_example(
 async def test_a_secret_is_seen_by_nobody_wherever_a_cut_falls(home: Path) -> None:
     value = "correct-horse-battery-staple"
     records: list[AuditRecord] = []
-    asked = Asked(redaction=Redaction(secrets={"TOKEN": Secret(value)}), audit=records.append)
+    asked = WorkspaceOptions(redaction=Redaction(secrets={"TOKEN": Secret(value)}), audit=records.append)
     async with opened("memory", home) as runtime, open_in(runtime, rules=asked) as box:
         await box.files.write("/mnt/data/secret", b"x" * (MOST_TEXT - 10) + value.encode() + b"\nkey=" + value.encode())
         await box.files.write(f"/mnt/data/{value}", b"")
@@ -285,7 +285,7 @@ async def test_a_secret_is_seen_by_nobody_wherever_a_cut_falls(home: Path) -> No
 
 async def test_each_operation_is_on_record(home: Path) -> None:
     records: list[AuditRecord] = []
-    asked = Asked(audit=records.append)
+    asked = WorkspaceOptions(audit=records.append)
     async with opened("memory", home) as runtime, open_in(runtime, rules=asked) as box:
         await do(box, "write_file", path="x", content="")
         await do(box, "read_file", path="none")

@@ -8,12 +8,12 @@ import pytest
 
 from limpet.core.errors import ConfigInvalid
 from limpet.core.secret import Secret
-from limpet.guard.redact import Redaction
+from limpet.guard.redaction.redactor import Redaction
 from limpet.tools import RunTool, ShellCmdTool, ToolEvent, refuse_foreign, tools_for
 from limpet.tools.run import MOST_OUTPUT
 from limpet.tools.view import as_files_know
 from limpet.workspace.audit import AuditRecord
-from limpet.workspace.opening import Asked, open_in
+from limpet.workspace.opening import WorkspaceOptions, open_in
 from limpet.workspace.workspace import Workspace
 from tests.support.runtimes import opened
 
@@ -220,7 +220,7 @@ async def test_secrets_leave_by_no_exit(home: Any) -> None:
     async def listen(event: ToolEvent) -> None:
         events.append(event)
 
-    asked = Asked(redaction=Redaction(secrets={"TOKEN": Secret(value)}), audit=records.append)
+    asked = WorkspaceOptions(redaction=Redaction(secrets={"TOKEN": Secret(value)}), audit=records.append)
     async with opened("bubblewrap", home) as runtime, open_in(runtime, rules=asked) as box:
         await box.files.write("/mnt/data/first", value[:half].encode())
         await box.files.write("/mnt/data/second", value[half:].encode())
@@ -249,9 +249,9 @@ async def test_a_workspace_has_the_tools_of_what_it_has(home: Any) -> None:
     async with opened("memory", home) as runtime:
         async with open_in(runtime, "box") as box:
             everything = [tool.name for tool in tools_for(box)]
-        async with open_in(runtime, "box", rules=Asked(capabilities={"files": True})) as box:
+        async with open_in(runtime, "box", rules=WorkspaceOptions(capabilities={"files": True})) as box:
             only_files = [tool.name for tool in tools_for(box, "docs")]
-        async with open_in(runtime, "box", rules=Asked(capabilities={"shell": True})) as box:
+        async with open_in(runtime, "box", rules=WorkspaceOptions(capabilities={"shell": True})) as box:
             only_shell = [tool.name for tool in tools_for(box)]
 
     names = ["read_file", "write_file", "edit_file", "list_files", "glob", "grep", "stat", "remove", "mkdir"]

@@ -7,14 +7,14 @@ import anyio
 import pytest
 
 from limpet.core.secret import Secret
-from limpet.guard.policy import Policy
-from limpet.guard.redact import Redaction
+from limpet.guard.policy.policy import Policy
+from limpet.guard.redaction.redactor import Redaction
 from limpet.tools.shell_cmd.config import ShellCmdConfig
 from limpet.tools.shell_cmd.executions import Executions
 from limpet.tools.shell_cmd.tool import ShellCmdTool
 from limpet.workspace.approvals import ApprovalQueue, ApprovalRequest
 from limpet.workspace.audit import AuditRecord
-from limpet.workspace.opening import Asked, open_in
+from limpet.workspace.opening import WorkspaceOptions, open_in
 from tests.support.runtimes import opened
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ async def test_what_destroys_runs_once_somebody_says_so(home: Path) -> None:
         asked.append(request)
         return True
 
-    rules = Asked(policy=CONFIRMED, approver=approve, session="s")
+    rules = WorkspaceOptions(policy=CONFIRMED, approver=approve, session="s")
     async with opened("local", home) as runtime, open_in(runtime, rules=rules) as box:
         await box.files.write("/mnt/data/build/x", b"")
         result = await ShellCmdTool(box, session="s").call(REMOVE)
@@ -46,7 +46,7 @@ async def test_what_nobody_approves_does_not_run_and_is_told(home: Path) -> None
     shared = Executions()
     async with (
         opened("local", home) as runtime,
-        open_in(runtime, rules=Asked(policy=CONFIRMED, audit=records.append)) as box,
+        open_in(runtime, rules=WorkspaceOptions(policy=CONFIRMED, audit=records.append)) as box,
     ):
         await box.files.write("/mnt/data/build/x", b"")
         result = await ShellCmdTool(box, session="s", executions=shared).call(REMOVE, call_id="call_1")
@@ -62,7 +62,10 @@ async def test_a_stop_ends_the_wait_for_an_approval(home: Path) -> None:
     queue = ApprovalQueue()
     shared = Executions()
     results: list[dict[str, Any]] = []
-    async with opened("local", home) as runtime, open_in(runtime, rules=Asked(policy=CONFIRMED, approver=queue)) as box:
+    async with (
+        opened("local", home) as runtime,
+        open_in(runtime, rules=WorkspaceOptions(policy=CONFIRMED, approver=queue)) as box,
+    ):
         tool = ShellCmdTool(box, session="s", chat="c", executions=shared)
 
         async def call() -> None:
@@ -90,14 +93,17 @@ async def test_a_stop_ends_the_wait_for_an_approval(home: Path) -> None:
 async def test_every_rule_of_the_policy_holds(
     home: Path, policy: Policy, command: str, parameters: list[str], rule: str
 ) -> None:
-    async with opened("local", home) as runtime, open_in(runtime, rules=Asked(policy=policy)) as box:
+    async with opened("local", home) as runtime, open_in(runtime, rules=WorkspaceOptions(policy=policy)) as box:
         result = await ShellCmdTool(box, session="s").call({"command": command, "parameters": parameters})
 
     assert (result["error"]["code"], result["error"]["rule"]) == ("denied", rule)
 
 
 async def test_no_call_gets_more_time_than_the_policy_gives(home: Path) -> None:
-    async with opened("local", home) as runtime, open_in(runtime, rules=Asked(policy=Policy(max_duration=0.5))) as box:
+    async with (
+        opened("local", home) as runtime,
+        open_in(runtime, rules=WorkspaceOptions(policy=Policy(max_duration=0.5))) as box,
+    ):
         call = {"command": "sleep", "parameters": ["60"], "timeout": 900000, "output_format": "json"}
         with anyio.fail_after(MOST):
             result = await ShellCmdTool(box, session="s").call(call)
@@ -107,7 +113,7 @@ async def test_no_call_gets_more_time_than_the_policy_gives(home: Path) -> None:
 
 async def test_words_outside_what_the_policy_lets_be_seen_are_denied(home: Path) -> None:
     policy = Policy(allowed_paths=())
-    async with opened("bubblewrap", home) as runtime, open_in(runtime, rules=Asked(policy=policy)) as box:
+    async with opened("bubblewrap", home) as runtime, open_in(runtime, rules=WorkspaceOptions(policy=policy)) as box:
         await box.files.write("/mnt/data/sub/x", b"hi\n")
         tool = ShellCmdTool(box, session="s", config=ShellCmdConfig(working_directory="/mnt/data/sub"))
         result = await tool.call({"command": "cat", "parameters": ["x"], "output_format": "json"})
@@ -119,7 +125,7 @@ async def test_each_call_and_each_rejection_is_on_record_without_its_secrets(hom
     value = "correct-horse-battery-staple"
     records: list[AuditRecord] = []
     shared = Executions()
-    rules = Asked(redaction=Redaction(secrets={"TOKEN": Secret(value)}), audit=records.append)
+    rules = WorkspaceOptions(redaction=Redaction(secrets={"TOKEN": Secret(value)}), audit=records.append)
     async with opened("local", home) as runtime, open_in(runtime, rules=rules) as box:
         tool = ShellCmdTool(box, session="s", executions=shared)
         results = [

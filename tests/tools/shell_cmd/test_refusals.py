@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from limpet.tools.shell_cmd.config import ShellCmdConfig
-from limpet.tools.shell_cmd.refusal import Refused
+from limpet.tools.shell_cmd.refusal import CommandRefusal
 from limpet.tools.shell_cmd.request import is_ai_command, read_request, refuse_request
 
 LENIENT = ShellCmdConfig(strict_syntax=False)
 STRICT = ShellCmdConfig()
 
 
-def judged(command: str, *parameters: str, config: ShellCmdConfig = STRICT) -> Refused | None:
+def judged(command: str, *parameters: str, config: ShellCmdConfig = STRICT) -> CommandRefusal | None:
     return refuse_request(read_request({"command": command, "parameters": list(parameters)}, config), config)
 
 

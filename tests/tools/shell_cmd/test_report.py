@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from limpet.core.command import Aborted, Exited, Lost, Outcome, TimedOut
-from limpet.tools.output import Shown
+from limpet.tools.output import OutputExcerpt
 from limpet.tools.shell_cmd.report import Report, as_json, as_markdown, assistant_text
 
 
-def shown(text: str, *, left_out: bool = False, file: str | None = None) -> Shown:
-    return Shown(text=text, size=len(text), left_out=left_out, is_text=True, file=file)
+def shown(text: str, *, left_out: bool = False, file: str | None = None) -> OutputExcerpt:
+    return OutputExcerpt(text=text, size=len(text), left_out=left_out, is_text=True, file=file)
 
 
 REPORT = Report(

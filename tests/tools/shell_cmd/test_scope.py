@@ -4,8 +4,8 @@ import pytest
 
 from limpet.core.errors import FileMissing, PathOutside
 from limpet.core.ports import FileStat
-from limpet.tools.shell_cmd.scope import Scope
 from limpet.tools.shell_cmd.tokens import possible_paths
+from limpet.tools.shell_cmd.trusted_directory import TrustedDirectory
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +37,7 @@ class Tree:
 
 
 async def leaves(word: str, *, base: str = TRUSTED, also: tuple[str, ...] = ()) -> bool:
-    scope = Scope(trusted=TRUSTED, also=also, files=Tree())
+    scope = TrustedDirectory(trusted=TRUSTED, also=also, files=Tree())
     return any([await scope.escapes(path, base=base) for path in possible_paths(word)])
 
 
@@ -98,7 +98,7 @@ async def test_other_trusted_directories_may_be_led_into() -> None:
 
 
 async def test_links_are_resolved_as_the_kernel_does() -> None:
-    scope = Scope(trusted=TRUSTED, also=(), files=Tree())
+    scope = TrustedDirectory(trusted=TRUSTED, also=(), files=Tree())
 
     assert await scope.inside("in/new/x", base=TRUSTED) == f"{TRUSTED}/src/new/x"
     assert await scope.inside("absolute/./x", base=TRUSTED) == f"{TRUSTED}/src/x"

@@ -12,7 +12,7 @@ from limpet.tools.shell_cmd.config import ShellCmdConfig
 from limpet.tools.shell_cmd.executions import Executions
 from limpet.tools.shell_cmd.tool import ShellCmdTool
 from limpet.tools.view import as_files_know
-from limpet.workspace.opening import Opening, open_in
+from limpet.workspace.opening import SandboxOptions, open_in
 from limpet.workspace.workspace import Workspace
 from tests.support.runtimes import opened
 
@@ -380,7 +380,7 @@ async def test_records_say_how_each_command_ended(box: Workspace) -> None:
 @pytest.mark.parametrize("name", ["codex", "gemini", "copilot"])
 @pytest.mark.statement("s3-ai-commands-answer-for-themselves", "s3-ai-commands-keep-their-record")
 async def test_an_ai_command_that_ends_well_is_the_answer(home: Path, runtime: str, name: str) -> None:
-    with_bin = Opening(env={"PATH": "bin:/usr/bin:/bin"})
+    with_bin = SandboxOptions(env={"PATH": "bin:/usr/bin:/bin"})
     async with opened(runtime, home) as there, open_in(there, opening=with_bin) as box:
         await script(box, f"bin/{name}", b"printf '\\033[32mDone\\033[0m\\n'; echo thinking >&2; seq 200 >&2\n")
         result = await tool(box).call({"command": name, "parameters": ["exec", "do it"]})

@@ -17,7 +17,7 @@ class Greeted:
 
 
 @dataclass(slots=True, kw_only=True)
-class Started:
+class CommandStarted:
     """To START: it runs, and its output comes to the reader that went with the request. `pid` is the one inside the box; None from
     agents that do not tell it."""
 
@@ -28,7 +28,7 @@ class Started:
 
 
 @dataclass(slots=True, kw_only=True)
-class Finished:
+class CommandFinished:
     """To START: it has ended already, and this is all of its output."""
 
     request: int
@@ -67,7 +67,7 @@ class Acknowledged:
 
 
 @dataclass(slots=True, kw_only=True)
-class Refused:
+class RequestRefused:
     """To anything: not done. Both are of the box's making, and at most 200 characters long."""
 
     request: int
@@ -75,7 +75,7 @@ class Refused:
     reason: str
 
 
-Answer = Greeted | Started | Finished | Described | WritersStopped | Acknowledged | Refused
+Answer = Greeted | CommandStarted | CommandFinished | Described | WritersStopped | Acknowledged | RequestRefused
 
 # What comes unasked. `reader` is the number that `AgentProtocol.open_reader` gave.
 

@@ -15,24 +15,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 from limpet.core.command import START, Chunk, Outcome, Position
+from limpet.runtimes.agent import wire
 from limpet.runtimes.bubblewrap import agent_values as values_of
 from limpet.runtimes.bubblewrap.agent_events import (
     Acknowledged,
     Answer,
     Broken,
+    CommandFinished,
+    CommandStarted,
     Described,
     Ended,
     Event,
-    Finished,
     Greeted,
     Output,
     OutputDropped,
     OutputEnded,
-    Refused,
-    Started,
+    RequestRefused,
     WritersStopped,
 )
-from limpet.runtimes.bubblewrap.inside import wire
 
 RECEIVE = 1 << 18  # bytes to receive in one go, at most
 UNANSWERED = 10_000  # requests
@@ -62,7 +62,7 @@ _READER_MOVES: Mapping[tuple[ReaderState, int], ReaderState] = {
 
 
 @dataclass(slots=True)
-class _Request:
+class _OpenRequest:
     """`order` counts requests and readers that were left, so that what an answer comes behind is known."""
 
     kind: int
@@ -71,7 +71,7 @@ class _Request:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _OpenReader:
     """`next` is the offset of the next byte of stdout and stderr, `credit` how many bytes may still come."""
 
     state: ReaderState
@@ -80,7 +80,7 @@ class _Reader:
 
 
 @dataclass(slots=True)
-class _Pouring:
+class _PartialOutput:
     """A frame of much output of which `left` bytes are to come; the next one of them is at `offset`."""
 
     reader: int
@@ -95,9 +95,9 @@ class AgentProtocol:
     def __init__(self) -> None:
         self.wants = RECEIVE  # bytes to receive next, so that much output is never copied; any other number is as right
         self._held = bytearray()  # of a frame that is not all there
-        self._pouring: _Pouring | None = None
-        self._requests: dict[int, _Request] = {}
-        self._readers: dict[int, _Reader] = {}
+        self._pouring: _PartialOutput | None = None
+        self._requests: dict[int, _OpenRequest] = {}
+        self._readers: dict[int, _OpenReader] = {}
         self._left: deque[tuple[int, int]] = deque()  # order and number of readers that were left
         self._running: set[int] = set()
         self._next = 1
@@ -110,7 +110,7 @@ class AgentProtocol:
         """A request, and its number, which its answer carries. `reader` was opened for it."""
         number = self._number()
         self._order += 1
-        self._requests[number] = _Request(kind, reader, self._order)
+        self._requests[number] = _OpenRequest(kind, reader, self._order)
         return number, wire.frame(kind, number, payload)
 
     @property
@@ -121,7 +121,7 @@ class AgentProtocol:
     def open_reader(self, since: Position = START, *, credit: int = wire.WINDOW) -> int:
         """A reader for a READ or a START, whose answer opens it."""
         number = self._number()
-        self._readers[number] = _Reader("opening", [since.stdout, since.stderr], credit)
+        self._readers[number] = _OpenReader("opening", [since.stdout, since.stderr], credit)
         return number
 
     def grant(self, number: int, amount: int) -> bytes:
@@ -178,7 +178,7 @@ class AgentProtocol:
             used = self._take_frames(view, events)
         del self._held[:used]
 
-    def _pour(self, pouring: _Pouring, data: bytes, events: list[Event]) -> bytes:
+    def _pour(self, pouring: _PartialOutput, data: bytes, events: list[Event]) -> bytes:
         """More of a frame of much output. Returns what is behind it."""
         part, rest = (data, b"") if len(data) <= pouring.left else (data[: pouring.left], data[pouring.left :])
         if part:
@@ -204,7 +204,7 @@ class AgentProtocol:
             if end > size:
                 if kind == wire.DATA and length >= _MUCH and size - at >= _HEAD:
                     stream, offset = wire.CHUNK.unpack_from(view, begin)
-                    self._pouring = _Pouring(number, stream, offset, end - at - _HEAD)
+                    self._pouring = _PartialOutput(number, stream, offset, end - at - _HEAD)
                     self._pour(self._pouring, bytes(view[at + _HEAD :]), events)
                     return size
                 break
@@ -227,7 +227,7 @@ class AgentProtocol:
         elif self._move_reader(number, kind).state != "left":
             events.append(OutputEnded(number) if kind == wire.READ_END else OutputDropped(number))
 
-    def _move_reader(self, number: int, kind: int) -> _Reader:
+    def _move_reader(self, number: int, kind: int) -> _OpenReader:
         """The reader that a frame is for, as it was before; gone if that was its end."""
         reader = self._readers.get(number)
         became = None if reader is None else _READER_MOVES.get((reader.state, kind))
@@ -261,23 +261,23 @@ class AgentProtocol:
         while self._left and self._left[0][0] < request.order:
             self._readers.pop(self._left.popleft()[1], None)
 
-    def _open(self, request: _Request) -> None:
+    def _open(self, request: _OpenRequest) -> None:
         reader = None if request.reader is None else self._readers.get(request.reader)
         if reader is not None and reader.state == "opening":
             reader.state = "open"
 
-    def _close(self, request: _Request) -> None:
+    def _close(self, request: _OpenRequest) -> None:
         if request.reader is not None:
             self._readers.pop(request.reader, None)
 
-    def _greeted(self, number: int, _: _Request, payload: bytes) -> Answer:
+    def _greeted(self, number: int, _: _OpenRequest, payload: bytes) -> Answer:
         values = wire.decode(payload)
         version, boot_id = values.get("version"), values.get("boot_id")
         if type(version) is not int or not isinstance(boot_id, str):
             raise wire.BadFrame("a greeting without version and boot id")
         return Greeted(request=number, version=version, boot_id=boot_id)
 
-    def _started(self, number: int, request: _Request, payload: bytes) -> Answer:
+    def _started(self, number: int, request: _OpenRequest, payload: bytes) -> Answer:
         values = wire.decode(payload)
         if values.get("ahead") is not True:
             self._close(request)
@@ -288,9 +288,9 @@ class AgentProtocol:
         self._running.add(process)
         self._open(request)
         notes = values_of.notes(values)
-        return Started(request=number, process=process, pid=values_of.pid(values), notes=notes)
+        return CommandStarted(request=number, process=process, pid=values_of.pid(values), notes=notes)
 
-    def _finished(self, number: int, request: _Request, payload: bytes) -> Answer:
+    def _finished(self, number: int, request: _OpenRequest, payload: bytes) -> Answer:
         process, place, code, printed = wire.DONE_HEAD.unpack_from(payload)
         output = payload[wire.DONE_HEAD.size :]
         reader = None if request.reader is None else self._readers.get(request.reader)
@@ -300,9 +300,9 @@ class AgentProtocol:
         self._close(request)
         outcome: Outcome = values_of.outcome({"outcome": wire.OUTCOMES[place], "code": code})
         stdout, stderr = output[:printed], output[printed:]
-        return Finished(request=number, process=process, outcome=outcome, stdout=stdout, stderr=stderr)
+        return CommandFinished(request=number, process=process, outcome=outcome, stdout=stdout, stderr=stderr)
 
-    def _described(self, number: int, _: _Request, payload: bytes) -> Answer:
+    def _described(self, number: int, _: _OpenRequest, payload: bytes) -> Answer:
         values = wire.decode(payload)
         process = values_of.process(values)
         outcome = None if values.get("outcome") is None else values_of.outcome(values)
@@ -317,27 +317,29 @@ class AgentProtocol:
             notes=values_of.notes(values),
         )
 
-    def _reading(self, number: int, request: _Request, payload: bytes) -> Answer:
+    def _reading(self, number: int, request: _OpenRequest, payload: bytes) -> Answer:
         self._open(request)
         return self._acknowledged(number, request, payload)
 
-    def _stopped(self, number: int, _: _Request, payload: bytes) -> Answer:
+    def _stopped(self, number: int, _: _OpenRequest, payload: bytes) -> Answer:
         killed = wire.decode(payload).get("killed")
         if killed is not None and (type(killed) is not int or killed < 0):
             raise wire.BadFrame("a number of processes that is none")
         return WritersStopped(request=number, killed=killed)
 
-    def _acknowledged(self, number: int, _: _Request, payload: bytes) -> Answer:
+    def _acknowledged(self, number: int, _: _OpenRequest, payload: bytes) -> Answer:
         wire.decode(payload)
         return Acknowledged(request=number)
 
-    def _refused(self, number: int, request: _Request, payload: bytes) -> Answer:
+    def _refused(self, number: int, request: _OpenRequest, payload: bytes) -> Answer:
         values = wire.decode(payload)
         self._close(request)
-        return Refused(request=number, error=values_of.words(values, "error"), reason=values_of.words(values, "reason"))
+        return RequestRefused(
+            request=number, error=values_of.words(values, "error"), reason=values_of.words(values, "reason")
+        )
 
 
-_Maker = Callable[[AgentProtocol, int, _Request, bytes], Answer]
+_Maker = Callable[[AgentProtocol, int, _OpenRequest, bytes], Answer]
 _NO_MORE = (wire.WRITE, wire.CLOSE_STDIN, wire.RESIZE, wire.SIGNAL, wire.ABORT, wire.TOUCH, wire.HALT, wire.RESUME)
 _REFUSABLE = (wire.HELLO, wire.START, wire.FIND, wire.READ, wire.STOP_WRITERS, wire.END_COMMANDS, *_NO_MORE)
 

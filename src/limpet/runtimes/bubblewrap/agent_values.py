@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from limpet.core.command import Aborted, Exited, Outcome, Position, TimedOut
-from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.agent import wire
 
 LARGEST = 1 << 62  # bytes of output: with what may still come behind them they fit into 64 bits
 _NOTES = 16  # of one process, and how many characters each may have

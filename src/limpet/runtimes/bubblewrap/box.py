@@ -19,12 +19,13 @@ import anyio
 from limpet.core.errors import BootFailed
 from limpet.core.ports import SandboxSpec, TimeToLive
 from limpet.runtimes import procfs
-from limpet.runtimes.bubblewrap import limits, seccomp, walls
+from limpet.runtimes.bubblewrap import seccomp, walls
 from limpet.runtimes.bubblewrap.ending import started_at
 from limpet.runtimes.bubblewrap.layout import DATA, ENVIRONMENT, HOST_NAME, USER, Layout
-from limpet.runtimes.bubblewrap.limits import Groups
+from limpet.runtimes.bubblewrap.limits import groups
+from limpet.runtimes.bubblewrap.limits.groups import Groups
 from limpet.runtimes.bubblewrap.payload import payload, starter
-from limpet.runtimes.bubblewrap.settings import Agent, BubblewrapSettings, Place
+from limpet.runtimes.bubblewrap.settings import AgentProcess, BoxPaths, BubblewrapSettings
 
 _ISOLATED = (
     *("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
@@ -50,7 +51,7 @@ class Plan:
     """All that is decided about a box before it starts."""
 
     spec: SandboxSpec
-    place: Place
+    place: BoxPaths
     layout: Layout
     settings: BubblewrapSettings
     groups: Groups | None
@@ -58,13 +59,13 @@ class Plan:
 
 
 @dataclass(slots=True, kw_only=True)
-class Started:
+class StartedBox:
     """A box that was started; its agent's first answer is the proof that it works.
 
     `log` (a descriptor) is what bubblewrap, or the agent before it was ready, had to say. Closing `lifeline` ends the box.
     """
 
-    agent: Agent
+    agent: AgentProcess
     log: int
     lifeline: int | None
 
@@ -79,11 +80,11 @@ class Started:
         self.log, self.lifeline = -1, None
 
 
-async def start(plan: Plan) -> Started:
+async def start(plan: Plan) -> StartedBox:
     """Start bubblewrap with an agent. Raises BootFailed, in bubblewrap's own words; then no box runs, but the caller clears the
     rest (`ending.clear`)."""
-    started = Started(
-        agent=Agent(boot_id=secrets.token_hex(16), pid=0, started=""), log=os.memfd_create("log"), lifeline=None
+    started = StartedBox(
+        agent=AgentProcess(boot_id=secrets.token_hex(16), pid=0, started=""), log=os.memfd_create("log"), lifeline=None
     )
     try:
         # Shielded, for it takes milliseconds: a box whose pid is not known could not be ended.
@@ -93,7 +94,7 @@ async def start(plan: Plan) -> Started:
         begun = started_at(pid)
         if begun is None:
             raise BootFailed(started.complaint() or "bubblewrap ended at once.")
-        started.agent = Agent(boot_id=started.agent.boot_id, pid=pid, started=begun)
+        started.agent = AgentProcess(boot_id=started.agent.boot_id, pid=pid, started=begun)
         if plan.user_id is not None:
             _let_starve_last(pid)
     except BaseException:
@@ -102,7 +103,7 @@ async def start(plan: Plan) -> Started:
     return started
 
 
-async def _launch(plan: Plan, started: Started, kept: ExitStack) -> int:
+async def _launch(plan: Plan, started: StartedBox, kept: ExitStack) -> int:
     """Run the launching shell to its end. Returns the descriptor on which bubblewrap reports; what was handed over is closed."""
     status, report = os.pipe()
     kept.callback(os.close, status)
@@ -153,7 +154,7 @@ def _let_starve_last(agent: int) -> None:
                 Path(f"/proc/{pid}/oom_score_adj").write_text("0")
 
 
-def _ends(plan: Plan, started: Started, handed: ExitStack) -> dict[str, int | None]:
+def _ends(plan: Plan, started: StartedBox, handed: ExitStack) -> dict[str, int | None]:
     """The descriptors that the agent lives with, by their names; `handed` closes them here."""
     listener = _listen(plan.place)
     handed.callback(os.close, listener)
@@ -202,7 +203,7 @@ def _config(plan: Plan, boot_id: str) -> dict[str, object]:
         "ttl": lifetime.seconds if isinstance(lifetime, TimeToLive) else None,
         "orphan_grace": plan.settings.orphan_grace,
         "env": {**ENVIRONMENT, **plan.spec.env},
-        "limits": limits.of_each_process(bounds, whole_box=plan.groups is not None),
+        "limits": groups.of_each_process(bounds, whole_box=plan.groups is not None),
         "sizes": {
             "memory_mb": (bounds.memory or 0) >> 20,
             "processes": bounds.processes,
@@ -217,7 +218,7 @@ def _environment() -> Iterator[str]:
         yield from ("--setenv", name, ENVIRONMENT[name])
 
 
-def _listen(place: Place) -> int:
+def _listen(place: BoxPaths) -> int:
     """The box's socket, bound and listening. Through a descriptor of its directory: a socket's path has room for 108 bytes."""
     directory = os.open(place.run, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -244,7 +245,7 @@ def _memory(name: str, content: bytes) -> int:
     return descriptor
 
 
-async def _child(status: int, started: Started, timeout: float) -> int:
+async def _child(status: int, started: StartedBox, timeout: float) -> int:
     """The pid of the agent, from bubblewrap's report (`--json-status-fd`)."""
     report = b""
     with anyio.move_on_after(timeout):

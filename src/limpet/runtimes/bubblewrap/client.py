@@ -15,9 +15,11 @@ import anyio
 
 from limpet.core.command import Chunk, Lost, Outcome, Position
 from limpet.core.errors import SandboxGone
+from limpet.runtimes.agent import wire
 from limpet.runtimes.bubblewrap.agent_events import (
     Answer,
     Broken,
+    CommandStarted,
     Described,
     Ended,
     Event,
@@ -25,13 +27,11 @@ from limpet.runtimes.bubblewrap.agent_events import (
     Output,
     OutputDropped,
     OutputEnded,
-    Refused,
-    Started,
+    RequestRefused,
 )
 from limpet.runtimes.bubblewrap.agent_protocol import RECEIVE, AgentProtocol
 from limpet.runtimes.bubblewrap.agent_values import LARGEST
-from limpet.runtimes.bubblewrap.awaited import AnswerOverdue, Pending, Reading
-from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.pending import AnswerOverdue, OutputSubscription, Pending
 
 _NOTED = 1 << 18  # characters of notes, of all processes together
 _UNSENT = 256 << 20  # bytes
@@ -50,7 +50,7 @@ class Client:
         self._out = bytearray()
         self._writable = anyio.Event()
         self._pending: dict[int, Pending] = {}
-        self._readings: dict[int, Reading] = {}
+        self._readings: dict[int, OutputSubscription] = {}
         self._endings: dict[int, Callable[[Outcome], None]] = {}
         self._notes: dict[int, tuple[str, ...]] = {}  # by process, of those that ran into bounds
         self._noted = 0
@@ -151,7 +151,7 @@ class Client:
                 self._take_answer(event)
 
     def _take_answer(self, answer: Answer) -> None:
-        if isinstance(answer, Started | Described):
+        if isinstance(answer, CommandStarted | Described):
             self._keep_notes(answer.process, answer.notes)
         pending = self._pending.pop(answer.request, None)
         if pending is None:
@@ -190,7 +190,9 @@ class Client:
         """Ask, and wait for the answer. Raises SandboxGone."""
         return await self.ask_with(kind, wire.encode(dict(values)), Pending(heard))
 
-    async def ask_with(self, kind: int, payload: bytes, pending: Pending, *, reading: Reading | None = None) -> Answer:
+    async def ask_with(
+        self, kind: int, payload: bytes, pending: Pending, *, reading: OutputSubscription | None = None
+    ) -> Answer:
         """As `ask`. What `pending` hears, it hears before the next event is looked at; `reading` goes with the request. Raises
         AnswerOverdue too, where `pending` was given up."""
         number = self._ask(kind, payload, pending, reading)
@@ -210,7 +212,7 @@ class Client:
         if self.gone is None:
             self._ask(kind, wire.encode(dict(values)), Pending(), None)
 
-    def _ask(self, kind: int, payload: bytes, pending: Pending, reading: Reading | None) -> int:
+    def _ask(self, kind: int, payload: bytes, pending: Pending, reading: OutputSubscription | None) -> int:
         if self.gone is not None:
             self.raise_gone()
         number, data = self._protocol.ask(kind, payload, reader=None if reading is None else reading.number)
@@ -261,31 +263,31 @@ class Client:
         else:
             self._endings[process] = tell
 
-    def expect_ahead(self) -> Reading:
+    def expect_ahead(self) -> OutputSubscription:
         """A reading that a start shall come with."""
-        return self._reading(Reading(self._protocol.open_reader(credit=wire.AHEAD), ahead=True))
+        return self._reading(OutputSubscription(self._protocol.open_reader(credit=wire.AHEAD), ahead=True))
 
-    def _reading(self, reading: Reading) -> Reading:
+    def _reading(self, reading: OutputSubscription) -> OutputSubscription:
         self._readings[reading.number] = reading
         return reading
 
-    async def open_reading(self, process: int, since: Position) -> Reading:
+    async def open_reading(self, process: int, since: Position) -> OutputSubscription:
         """Begin to read a process's output. Raises SandboxGone."""
         if max(since.stdout, since.stderr) > LARGEST:
             raise SandboxGone(_DROPPED)
-        reading = self._reading(Reading(self._protocol.open_reader(since)))
+        reading = self._reading(OutputSubscription(self._protocol.open_reader(since)))
         asked = {"reader": reading.number, "process": process, "stdout": since.stdout, "stderr": since.stderr}
         try:
             answer = await self.ask_with(wire.READ, wire.encode(asked), Pending(), reading=reading)
         except BaseException:
             self.close_reading(reading)
             raise
-        if isinstance(answer, Refused):
+        if isinstance(answer, RequestRefused):
             self.end_reading(reading)
             raise SandboxGone(_DROPPED)
         return reading
 
-    async def next_chunk(self, reading: Reading) -> Chunk | None:
+    async def next_chunk(self, reading: OutputSubscription) -> Chunk | None:
         """What comes next; None at the end. Raises SandboxGone."""
         while (chunk := reading.take()) is None:
             if reading.has_all:
@@ -299,18 +301,18 @@ class Client:
             await reading.arrived.wait()
         return chunk
 
-    def grant(self, reading: Reading, amount: int) -> None:
+    def grant(self, reading: OutputSubscription, amount: int) -> None:
         """Let so many more bytes come."""
         if reading.number in self._readings:
             reading.ahead = False
             self._post(self._protocol.grant(reading.number, amount))
 
-    def close_reading(self, reading: Reading) -> None:
+    def close_reading(self, reading: OutputSubscription) -> None:
         """Stop reading; the process runs on without this reader. Twice is quiet."""
         if self._readings.pop(reading.number, None) is not None:
             self._post(self._protocol.leave(reading.number))
 
-    def end_reading(self, reading: Reading) -> None:
+    def end_reading(self, reading: OutputSubscription) -> None:
         """Nothing more comes for it, as the agent has said already."""
         self._readings.pop(reading.number, None)
 

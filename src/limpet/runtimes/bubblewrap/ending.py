@@ -8,9 +8,9 @@ import anyio
 from anyio import to_thread
 
 from limpet.runtimes import procfs
-from limpet.runtimes.beneath import remove_tree
-from limpet.runtimes.bubblewrap.limits import Groups
-from limpet.runtimes.bubblewrap.settings import Agent, Place
+from limpet.runtimes.bubblewrap.limits.groups import Groups
+from limpet.runtimes.bubblewrap.settings import AgentProcess, BoxPaths
+from limpet.runtimes.open_beneath import remove_tree
 
 _GONE_WITHIN = 10.0
 _LOOK_AGAIN = 0.005
@@ -22,11 +22,11 @@ def started_at(pid: int) -> str | None:
     return None if stat is None or stat.is_dead else stat.started
 
 
-def lives(agent: Agent) -> bool:
+def lives(agent: AgentProcess) -> bool:
     return agent.pid > 0 and started_at(agent.pid) == agent.started
 
 
-async def has_died(agent: Agent) -> None:
+async def has_died(agent: AgentProcess) -> None:
     """Return when it has."""
     try:
         descriptor = os.pidfd_open(agent.pid)
@@ -39,7 +39,7 @@ async def has_died(agent: Agent) -> None:
         os.close(descriptor)
 
 
-async def clear(place: Place, agent: Agent | None, groups: Groups | None) -> None:
+async def clear(place: BoxPaths, agent: AgentProcess | None, groups: Groups | None) -> None:
     """End the box and remove what it had. Quiet where there is nothing. TimeoutError if the kernel keeps a process for 10 s."""
     with anyio.fail_after(_GONE_WITHIN):
         if agent is not None:
@@ -49,13 +49,13 @@ async def clear(place: Place, agent: Agent | None, groups: Groups | None) -> Non
     await to_thread.run_sync(_remove, place)
 
 
-def _remove(place: Place) -> None:
+def _remove(place: BoxPaths) -> None:
     place.socket.unlink(missing_ok=True)
     place.record.unlink(missing_ok=True)
     remove_tree(place.directory)
 
 
-async def _kill(agent: Agent) -> None:
+async def _kill(agent: AgentProcess) -> None:
     """Kill process 1 of the box, and with it all in it, and wait until it and bubblewrap's own process are gone."""
     try:
         inner = os.pidfd_open(agent.pid)
@@ -78,7 +78,7 @@ async def _kill(agent: Agent) -> None:
                 os.close(descriptor)
 
 
-def _watcher(agent: Agent) -> int | None:
+def _watcher(agent: AgentProcess) -> int | None:
     """bubblewrap's outer process, which ends by itself after the agent; None if somebody killed it."""
     stat = procfs.stat_of(agent.pid)
     if stat is None or stat.parent <= 1 or procfs.name_of(stat.parent) != b"bwrap":

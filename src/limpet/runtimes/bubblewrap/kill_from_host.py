@@ -7,14 +7,14 @@ from contextlib import suppress
 
 from limpet.runtimes import procfs
 from limpet.runtimes.bubblewrap.ending import lives
-from limpet.runtimes.bubblewrap.looks import children_of
-from limpet.runtimes.bubblewrap.settings import Agent
+from limpet.runtimes.bubblewrap.limits.disk_looks import children_of
+from limpet.runtimes.bubblewrap.settings import AgentProcess
 
 _ROUNDS = 200
 _DEEPEST = 4096  # generations
 
 
-def kill_tree(agent: Agent, pid: int) -> bool:
+def kill_tree(agent: AgentProcess, pid: int) -> bool:
     """Kill a child of the agent, by its pid inside the box, and all below it. False if there is none. Blocking.
 
     All are stopped before the first is killed: what is stopped cannot fork, and nothing is left to the agent by a parent's death.
@@ -42,12 +42,12 @@ def kill_tree(agent: Agent, pid: int) -> bool:
     return True
 
 
-def _is_child(pid: int, agent: Agent, inner: int) -> bool:
+def _is_child(pid: int, agent: AgentProcess, inner: int) -> bool:
     stat = procfs.stat_of(pid)
     return stat is not None and stat.parent == agent.pid and procfs.pid_inside(pid) == inner
 
 
-def _stopped(pid: int, agent: Agent) -> int:
+def _stopped(pid: int, agent: AgentProcess) -> int:
     """A pidfd of a process of the box, which is stopped. OSError where there is none with that pid, or not any more."""
     descriptor = os.pidfd_open(pid)
     # Asked after the descriptor was opened: from here on it means this process, whoever gets its pid later.
@@ -58,7 +58,7 @@ def _stopped(pid: int, agent: Agent) -> int:
     return descriptor
 
 
-def _is_below(pid: int, agent: Agent) -> bool:
+def _is_below(pid: int, agent: AgentProcess) -> bool:
     for _ in range(_DEEPEST):
         stat = procfs.stat_of(pid)
         if stat is None or stat.parent <= 1:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from limpet.core.errors import BootFailed
 from limpet.core.ports import SandboxSpec
-from limpet.runtimes.bubblewrap.settings import Place
-from limpet.runtimes.bubblewrap.walls import AGENTS_PROGRAMS, Built, build
+from limpet.runtimes.bubblewrap.settings import BoxPaths
+from limpet.runtimes.bubblewrap.walls import AGENTS_PROGRAMS, BuiltWalls, build
 
 USER = 1000  # inside
 HOST_NAME = "box"
@@ -62,10 +62,10 @@ class Layout:
     mounts: tuple[str, ...]
     python: tuple[str, ...]
     carried: tuple[tuple[Path, Path], ...]
-    walls: Built
+    walls: BuiltWalls
 
 
-def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | None) -> Layout:
+def lay_out(spec: SandboxSpec, place: BoxPaths, image: Path | None, user_id: int | None) -> Layout:
     """Make what is missing and say how to mount it. `user_id` is the owner on the host where this process is root.
 
     Raises BootFailed where that user cannot reach the box's own directory, or no python3 can be found for the agent.
@@ -109,7 +109,7 @@ def lay_out(spec: SandboxSpec, place: Place, image: Path | None, user_id: int | 
     return Layout(files=files, mounts=walls.mounts, python=python, carried=tuple(carried), walls=walls)
 
 
-def _reachable(directory: Path, place: Place, user_id: int | None, carried: list[tuple[Path, Path]]) -> Path:
+def _reachable(directory: Path, place: BoxPaths, user_id: int | None, carried: list[tuple[Path, Path]]) -> Path:
     """Where the box's user can reach that directory: there, or where it is `carried` to."""
     if _closed_above(directory, user_id) is None:
         return directory

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from limpet.runtimes.bubblewrap.ending import lives
-from limpet.runtimes.bubblewrap.limits import Groups
-from limpet.runtimes.bubblewrap.settings import ENDS_WITH_OWNER, Agent, Place
+from limpet.runtimes.bubblewrap.limits.groups import Groups
+from limpet.runtimes.bubblewrap.settings import ENDS_WITH_OWNER, AgentProcess, BoxPaths
 
 _SHORT = re.compile(r"[0-9a-f]{16}")
 _BOOTING = 60.0  # seconds for which a box without a record may be one that is just being started
@@ -20,8 +20,8 @@ class Traces:
     """All that there is of one box. `is_wanted`: its agent lives, or it is just being started, perhaps by another process.
     `has_owner`: it lives and will end with the process that it belongs to."""
 
-    place: Place
-    agent: Agent | None
+    place: BoxPaths
+    agent: AgentProcess | None
     lives: bool
     is_wanted: bool
     has_owner: bool
@@ -45,13 +45,13 @@ def traces(home: Path, groups: Groups | None) -> list[Traces]:
         if _SHORT.fullmatch(path.stem) and path.suffix in (".sock", ".json")
     }
     if groups is not None:
-        prefix = Place(home, "").group
+        prefix = BoxPaths(home, "").group
         shorts |= {name.removeprefix(prefix) for name in groups.all(prefix)}
-    return [_of(Place(home, short), groups) for short in sorted(shorts)]
+    return [_of(BoxPaths(home, short), groups) for short in sorted(shorts)]
 
 
-def _of(place: Place, groups: Groups | None) -> Traces:
-    agent = Agent.recorded(place)
+def _of(place: BoxPaths, groups: Groups | None) -> Traces:
+    agent = AgentProcess.recorded(place)
     alive = agent is not None and lives(agent)
     paths = [path for path in (place.socket, place.record, place.directory) if path.exists()]
     parts = [str(path) for path in paths]
@@ -71,7 +71,7 @@ def _of(place: Place, groups: Groups | None) -> Traces:
     )
 
 
-def _ends_with_owner(place: Place) -> bool:
+def _ends_with_owner(place: BoxPaths) -> bool:
     try:
         return json.loads(place.record.read_bytes()).get(ENDS_WITH_OWNER) is True
     except (OSError, ValueError, AttributeError):

@@ -12,15 +12,16 @@ from anyio.abc import TaskGroup
 
 from limpet.core.errors import SandboxClosed, SandboxGone
 from limpet.core.ports import SandboxRef
-from limpet.runtimes.bubblewrap import bounding, box, ending
+from limpet.runtimes.agent import wire
+from limpet.runtimes.bubblewrap import box, ending
 from limpet.runtimes.bubblewrap.client import connect
-from limpet.runtimes.bubblewrap.inside import wire
-from limpet.runtimes.bubblewrap.limits import Groups
-from limpet.runtimes.bubblewrap.looks import Watched, children_of
-from limpet.runtimes.bubblewrap.settings import Agent, BubblewrapSettings, Place
+from limpet.runtimes.bubblewrap.limits import bounding_helper
+from limpet.runtimes.bubblewrap.limits.disk_looks import WatchedDisk, children_of
+from limpet.runtimes.bubblewrap.limits.disk_watch import Lanes, watch
+from limpet.runtimes.bubblewrap.limits.groups import Groups
+from limpet.runtimes.bubblewrap.limits.hidden_files import HiddenFilesLedger
+from limpet.runtimes.bubblewrap.settings import AgentProcess, BoxPaths, BubblewrapSettings
 from limpet.runtimes.bubblewrap.time_limits import TimeLimits
-from limpet.runtimes.bubblewrap.unseen import Ledger
-from limpet.runtimes.bubblewrap.watch import Lanes, watch
 from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 
 _ANSWERS_WITHIN = 10.0
@@ -38,10 +39,10 @@ class Shared:
     unbounded: tuple[str, ...] = ()
     bounded: anyio.Event = field(default_factory=anyio.Event)  # some box, or has tried to
     lanes: Lanes = field(default_factory=Lanes)
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: HiddenFilesLedger = field(default_factory=HiddenFilesLedger)
     locks: dict[str, anyio.Lock] = field(default_factory=dict)
 
-    def lock(self, place: Place) -> anyio.Lock:
+    def lock(self, place: BoxPaths) -> anyio.Lock:
         """Held while a box is booted or cleared, one at a time."""
         return self.locks.setdefault(place.short, anyio.Lock())
 
@@ -54,7 +55,9 @@ class Shared:
 class LiveBox:
     """`started` where this runtime has booted it. `greet` first; then it works until `end` or `leave`."""
 
-    def __init__(self, shared: Shared, place: Place, agent: Agent, started: box.Started | None = None) -> None:
+    def __init__(
+        self, shared: Shared, place: BoxPaths, agent: AgentProcess, started: box.StartedBox | None = None
+    ) -> None:
         """Connect to its agent. Raises SandboxGone."""
         if shared.tasks is None:
             raise SandboxClosed
@@ -98,7 +101,7 @@ class LiveBox:
 
     async def _clear_if_ours(self) -> None:
         async with self._shared.lock(self._place):
-            if Agent.recorded(self._place) == self._agent:
+            if AgentProcess.recorded(self._place) == self._agent:
                 await ending.clear(self._place, self._agent, self._shared.groups)
 
     async def _fail(self, reason: str) -> None:
@@ -111,7 +114,8 @@ class LiveBox:
         """Set from outside what only can be set there; a box that was quicker than that ends."""
         try:
             with self._bounding:
-                bounded = await bounding.by_helper(plan, self._agent)
+                memory = plan.settings.limits(plan.spec.limits).memory
+                bounded = await bounding_helper.by_helper(plan.user_id, self._agent, memory=memory)
                 if ending.lives(self._agent):
                     self._shared.has_bounded(bounded.unbounded)
                 if bounded.exceeded:
@@ -123,7 +127,7 @@ class LiveBox:
     async def watch(self, ref: SandboxRef) -> None:
         """Look at its disk until it has ended or is let go of."""
         groups, settings = self._shared.groups, self._shared.settings
-        watched = Watched(
+        watched = WatchedDisk(
             agent=self._agent,
             directories=(
                 *map(Path, [*ref.facts["files"].values(), *ref.facts.get("counted", ())]),

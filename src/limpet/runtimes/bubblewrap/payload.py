@@ -8,22 +8,22 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
 
-_PACKAGE = "limpet.runtimes.bubblewrap.inside"
+_PACKAGE = "limpet.runtimes.agent"
 _FILES = (
-    "library",
+    "libc",
     "wire",
     "spool",
     "tree",
     "walls",
     "launch",
-    "passage",
-    "stepping",
+    "splice_channel",
+    "spawn_trampoline",
     "long_script",
-    "waiting",
+    "warm_shell",
     "process",
-    "kept",
+    "sysv_ipc",
     "bounds",
-    "siege",
+    "hostile_survivors",
     "connection",
     "requests",
     "agent",
@@ -48,7 +48,7 @@ package.agent.main(config, **handed)
 @cache
 def _files() -> tuple[tuple[tuple[str, str], ...], bytes]:
     """Name and text of each; and the code of all, as Python keeps it beside what it has imported once."""
-    directory = Path(__file__).with_name("inside")
+    directory = Path(__file__).parent.with_name("agent")
     loaders = {name: SourceFileLoader(f"{_PACKAGE}.{name}", str(directory / f"{name}.py")) for name in _FILES}
     texts = tuple((name, Path(loader.path).read_text()) for name, loader in loaders.items())
     return texts, marshal.dumps(tuple(_code(name, loader) for name, loader in loaders.items()))

@@ -4,7 +4,7 @@ import os
 from shutil import which
 
 from limpet.core.ports import Probe
-from limpet.runtimes.bubblewrap.limits import Groups
+from limpet.runtimes.bubblewrap.limits.groups import Groups
 from limpet.runtimes.bubblewrap.remedies import Host, remedy
 
 

@@ -7,10 +7,10 @@ import anyio
 
 from limpet.core.command import START, Chunk, Exited, Outcome, Position, TimedOut
 from limpet.core.errors import SandboxGone
-from limpet.runtimes.bubblewrap.agent_events import Answer, Described, Refused
-from limpet.runtimes.bubblewrap.awaited import Pending, Reading
+from limpet.runtimes.agent import wire
+from limpet.runtimes.bubblewrap.agent_events import Answer, Described, RequestRefused
 from limpet.runtimes.bubblewrap.client import Client
-from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.pending import OutputSubscription, Pending
 
 _STDIN_PIECE = 1 << 18
 
@@ -24,8 +24,8 @@ class BubblewrapProcess:
         self.number = number
         self.pid: int | None = None  # inside the box, where the agent told it
         self.is_overdue = False
-        self._ahead: Reading | None = None
-        self._readings: set[Reading] = set()
+        self._ahead: OutputSubscription | None = None
+        self._readings: set[OutputSubscription] = set()
         self._limit: asyncio.TimerHandle | None = None
         self._outcome: Outcome | None = None
         self._ended: anyio.Event | None = None  # where somebody waits
@@ -38,7 +38,7 @@ class BubblewrapProcess:
     def has_ended(self) -> bool:
         return self._outcome is not None
 
-    def comes_with(self, ahead: Reading) -> None:
+    def comes_with(self, ahead: OutputSubscription) -> None:
         """The first of its output comes unasked; it is for the first who reads from the start."""
         self._ahead = ahead
 
@@ -115,7 +115,7 @@ class BubblewrapProcess:
         await self._ask(wire.SIGNAL, number=number)
 
     async def abort(self) -> None:
-        if self._outcome is None and not isinstance(await self._ask(wire.ABORT), Refused):
+        if self._outcome is None and not isinstance(await self._ask(wire.ABORT), RequestRefused):
             await self.wait()
 
     async def forget(self) -> None:

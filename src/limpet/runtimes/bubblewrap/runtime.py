@@ -16,16 +16,24 @@ from anyio import to_thread
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, RuntimeUnavailable, SandboxClosed, SandboxGone
 from limpet.core.ports import Held, Offer, Probe, SandboxRef, SandboxSpec, WhileOwned
-from limpet.runtimes.bubblewrap import bounding, box, ending, limits, probe, walls
+from limpet.runtimes.bubblewrap import box, ending, probe, walls
 from limpet.runtimes.bubblewrap.layout import lay_out
 from limpet.runtimes.bubblewrap.leftovers import traces
-from limpet.runtimes.bubblewrap.limits import Groups, find_groups
+from limpet.runtimes.bubblewrap.limits import bounding_helper, groups
+from limpet.runtimes.bubblewrap.limits.groups import Groups, find_groups
 from limpet.runtimes.bubblewrap.live_box import LiveBox, Shared
 from limpet.runtimes.bubblewrap.remedies import Host, remedy
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
-from limpet.runtimes.bubblewrap.settings import ENDS_WITH_OWNER, NAME, Agent, BubblewrapSettings, Place, reference
+from limpet.runtimes.bubblewrap.settings import (
+    ENDS_WITH_OWNER,
+    NAME,
+    AgentProcess,
+    BoxPaths,
+    BubblewrapSettings,
+    reference,
+)
 from limpet.runtimes.hostfiles import HostFiles
-from limpet.runtimes.refusals import refuse_impossible_spec
+from limpet.runtimes.impossible import refuse_impossible_spec
 from limpet.runtimes.supervisor import InjectFault
 
 _OFFERS = frozenset(
@@ -80,7 +88,7 @@ class BubblewrapRuntime:
 
     @property
     def held(self) -> Held:
-        known = limits.held(self._shared.groups)
+        known = groups.held(self._shared.groups)
         return replace(known, notes=(*known.notes, *self._shared.unbounded))
 
     async def __aenter__(self) -> Self:
@@ -130,8 +138,8 @@ class BubblewrapRuntime:
             raise BootFailed(f"{spec.name!r} cannot be a name: letters, digits, _ and -, at most 64.")
         if (missing := probe.missing_programs()) is not None:
             raise RuntimeUnavailable(NAME, missing.detail, missing.remedy)
-        place = Place.of(self._settings.home, spec.name)
-        if (earlier := Agent.recorded(place)) is not None and ending.lives(earlier):
+        place = BoxPaths.of(self._settings.home, spec.name)
+        if (earlier := AgentProcess.recorded(place)) is not None and ending.lives(earlier):
             raise BootFailed(f"a sandbox named {spec.name} lives already.")
         try:
             async with self._shared.lock(place):
@@ -142,9 +150,9 @@ class BubblewrapRuntime:
                 raise RuntimeUnavailable(NAME, reason, mends) from error
             raise
 
-    async def _boot(self, spec: SandboxSpec, place: Place, earlier: Agent | None) -> BubblewrapSandbox:
+    async def _boot(self, spec: SandboxSpec, place: BoxPaths, earlier: AgentProcess | None) -> BubblewrapSandbox:
         """Clear what an earlier box of that name left, and start a new one; nothing of it is left on an error."""
-        started: box.Started | None = None
+        started: box.StartedBox | None = None
         live: LiveBox | None = None
         try:
             await ending.clear(place, earlier, self._shared.groups)
@@ -162,7 +170,7 @@ class BubblewrapRuntime:
                 raise BootFailed(complaint or str(error)) from error
             raise
 
-    def _plan(self, spec: SandboxSpec, place: Place) -> box.Plan:
+    def _plan(self, spec: SandboxSpec, place: BoxPaths) -> box.Plan:
         """Everything on the host that a box needs before it starts. Blocking."""
         image = spec.image or self._settings.image
         user_id = None
@@ -195,11 +203,13 @@ class BubblewrapRuntime:
             continue
         return found
 
-    def _joined(self, plan: box.Plan, started: box.Started, live: LiveBox) -> BubblewrapSandbox:
+    def _joined(self, plan: box.Plan, started: box.StartedBox, live: LiveBox) -> BubblewrapSandbox:
         disk = self._settings.limits(plan.spec.limits).disk
         files = plan.layout.files
         ref = reference(plan.spec, started.agent, plan.place, files, owner=plan.user_id, disk=disk)
-        if (at_once := bounding.at_once(plan, started.agent)) is not None:
+        if (
+            at_once := bounding_helper.at_once(plan.user_id, started.agent, has_groups=plan.groups is not None)
+        ) is not None:
             self._shared.has_bounded(at_once.unbounded)
             live.bounded.set()
         else:
@@ -210,8 +220,8 @@ class BubblewrapRuntime:
         self._require_open()
         if ref.runtime != NAME or ref.version != 1:
             raise SandboxGone(f"It belongs to {ref.runtime}, version {ref.version}.")
-        agent = Agent.read(ref.facts)
-        place = Place.of(self._settings.home, ref.name)
+        agent = AgentProcess.read(ref.facts)
+        place = BoxPaths.of(self._settings.home, ref.name)
         if not ending.lives(agent):
             raise SandboxGone("Its process has ended.")
         live = LiveBox(self._shared, place, agent)
@@ -221,7 +231,7 @@ class BubblewrapRuntime:
     def _made(self, ref: SandboxRef, live: LiveBox) -> BubblewrapSandbox:
         """A sandbox over that connection, known here until it is let go of."""
         directories = {path: Path(directory) for path, directory in ref.facts["files"].items()}
-        directories["/tmp"] = Place.of(self._settings.home, ref.name).private[0]
+        directories["/tmp"] = BoxPaths.of(self._settings.home, ref.name).private[0]
 
         async def ending() -> None:
             self._living.discard(sandbox)
@@ -246,7 +256,7 @@ class BubblewrapRuntime:
 
     async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
         self._require_open()
-        kept = None if living is None else {Place.of(self._settings.home, name).short for name in living}
+        kept = None if living is None else {BoxPaths.of(self._settings.home, name).short for name in living}
         told = []
         for found in await to_thread.run_sync(traces, self._settings.home, self._shared.groups):
             # A living box that ends with its owner has one that lives: a program of its own in this home.
@@ -267,7 +277,9 @@ class BubblewrapRuntime:
             raise SandboxClosed
 
 
-async def _give_up(place: Place, started: box.Started | None, live: LiveBox | None, groups: Groups | None) -> None:
+async def _give_up(
+    place: BoxPaths, started: box.StartedBox | None, live: LiveBox | None, groups: Groups | None
+) -> None:
     """Leave nothing of a box that could not be booted; what cannot be cleared is logged, so that the reason is what is raised."""
     with anyio.CancelScope(shield=True):
         try:

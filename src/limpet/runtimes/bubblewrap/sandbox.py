@@ -12,14 +12,14 @@ from limpet.core.errors import (
     WorkingDirectoryMissing,
 )
 from limpet.core.ports import Files, Offer, SandboxRef
-from limpet.runtimes.bubblewrap.agent_events import Answer, Described, Finished, Refused, Started
-from limpet.runtimes.bubblewrap.awaited import AnswerOverdue, Pending, Reading
+from limpet.runtimes.agent import wire
+from limpet.runtimes.bubblewrap.agent_events import Answer, CommandFinished, CommandStarted, Described, RequestRefused
 from limpet.runtimes.bubblewrap.client import Client
-from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.bubblewrap.pending import AnswerOverdue, OutputSubscription, Pending
 from limpet.runtimes.bubblewrap.process import BubblewrapProcess
 from limpet.runtimes.bubblewrap.settings import NAME
 from limpet.runtimes.bubblewrap.time_limits import TimeLimits
-from limpet.runtimes.refusals import refuse_impossible
+from limpet.runtimes.impossible import refuse_impossible
 
 
 class BubblewrapSandbox:
@@ -84,14 +84,14 @@ class BubblewrapSandbox:
             self._client.close_reading(ahead)
             begun.end(Lost("Its start was given up."))
             raise
-        if isinstance(answer, Refused):
+        if isinstance(answer, RequestRefused):
             _raise_refusal(answer, command)
         return met[0]
 
-    def _begin(self, begun: BubblewrapProcess, ahead: Reading, answer: Answer) -> list[BubblewrapProcess]:
+    def _begin(self, begun: BubblewrapProcess, ahead: OutputSubscription, answer: Answer) -> list[BubblewrapProcess]:
         """Make the handle in the moment in which the answer comes: the process's output and end may lie right behind it."""
         match answer:
-            case Started():
+            case CommandStarted():
                 begun.number, begun.pid = answer.process, answer.pid
                 begun.comes_with(ahead)
                 if begun.has_ended:  # its time was up before it began
@@ -99,7 +99,7 @@ class BubblewrapSandbox:
                 else:
                     self._follow(answer.process, begun)
                 return [begun]
-            case Finished():
+            case CommandFinished():
                 begun.number = answer.process
                 self._client.end_reading(ahead)
                 ahead.put_all(answer.stdout, answer.stderr)
@@ -176,7 +176,7 @@ def _asked(command: Command) -> dict[str, object]:
     }
 
 
-def _raise_refusal(answer: Refused, command: Command) -> NoReturn:
+def _raise_refusal(answer: RequestRefused, command: Command) -> NoReturn:
     match answer.error:
         case "cwd":
             raise WorkingDirectoryMissing(command.cwd or "/mnt/data")

@@ -57,14 +57,14 @@ class BubblewrapSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BoxPaths:
     """Where the things of one box lie below `home`. Found from its name alone, so that leftovers can be found too."""
 
     home: Path
     short: str
 
     @classmethod
-    def of(cls, home: Path, name: str) -> "Place":
+    def of(cls, home: Path, name: str) -> "BoxPaths":
         return cls(home, hashlib.sha256(name.encode()).hexdigest()[:16])
 
     @property
@@ -97,7 +97,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class AgentProcess:
     """Process 1 of a box as the host sees it. The start time tells it from a later process with the same pid."""
 
     boot_id: str
@@ -108,7 +108,7 @@ class Agent:
         return {"name": name, "boot_id": self.boot_id, "pid": self.pid, "started": self.started}
 
     @classmethod
-    def read(cls, facts: Mapping[str, Any]) -> "Agent":
+    def read(cls, facts: Mapping[str, Any]) -> "AgentProcess":
         """The agent that `facts` speak of. Raises SandboxGone if they are not ours."""
         try:
             return cls(boot_id=str(facts["boot_id"]), pid=int(facts["pid"]), started=str(facts["started"]))
@@ -116,7 +116,7 @@ class Agent:
             raise SandboxGone("What was kept of it cannot be read.") from error
 
     @classmethod
-    def recorded(cls, place: Place) -> "Agent | None":
+    def recorded(cls, place: BoxPaths) -> "AgentProcess | None":
         try:
             return cls.read(json.loads(place.record.read_bytes()))
         except (OSError, ValueError, SandboxGone):
@@ -128,7 +128,13 @@ def _is_own(spec: SandboxSpec, shown: Path) -> bool:
 
 
 def reference(
-    spec: SandboxSpec, agent: Agent, place: Place, files: Mapping[str, Path], *, owner: int | None, disk: int | None
+    spec: SandboxSpec,
+    agent: AgentProcess,
+    place: BoxPaths,
+    files: Mapping[str, Path],
+    *,
+    owner: int | None,
+    disk: int | None,
 ) -> SandboxRef:
     """From this another process finds the box, its files, and how much disk it may use."""
     facts = {

@@ -13,12 +13,12 @@ from anyio import to_thread
 
 from limpet.core.command import TimedOut
 from limpet.core.errors import SandboxGone
-from limpet.runtimes.bubblewrap.awaited import Pending
+from limpet.runtimes.agent import wire
 from limpet.runtimes.bubblewrap.client import Client
-from limpet.runtimes.bubblewrap.inside import wire
 from limpet.runtimes.bubblewrap.kill_from_host import kill_tree
+from limpet.runtimes.bubblewrap.pending import Pending
 from limpet.runtimes.bubblewrap.process import BubblewrapProcess
-from limpet.runtimes.bubblewrap.settings import Agent
+from limpet.runtimes.bubblewrap.settings import AgentProcess
 from limpet.runtimes.supervisor import BoxSupervisor
 
 _ANSWERS = 4  # times `grace`
@@ -27,7 +27,7 @@ _ANSWERS = 4  # times `grace`
 class TimeLimits:
     """Those of the commands of one box."""
 
-    def __init__(self, agent: Agent, client: Client, supervisor: BoxSupervisor, *, grace: float) -> None:
+    def __init__(self, agent: AgentProcess, client: Client, supervisor: BoxSupervisor, *, grace: float) -> None:
         self._agent = agent
         self._client = client
         self._supervisor = supervisor

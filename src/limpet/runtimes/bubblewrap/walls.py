@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from limpet.core.ports import Offer, Walls
-from limpet.runtimes.bubblewrap.inside import walls as inside
-from limpet.runtimes.bubblewrap.settings import Place
+from limpet.runtimes.agent import walls as inside
+from limpet.runtimes.bubblewrap.settings import BoxPaths
 from limpet.runtimes.bubblewrap.walls_paths import confined
 from limpet.runtimes.elf import Tree
 from limpet.runtimes.programs import AGENT, executable, masked
@@ -33,7 +33,7 @@ _WORDS = {"--symlink": 2, "--bind": 2, "--ro-bind": 2, "--proc": 1, "--dev": 1, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
+class BuiltWalls:
     """How a box is started so that its walls stand. `without_programs` are directories of the host, each with the place at which it
     is bound "noexec"; `python` is given to the box as a descriptor and lies nowhere in it; `inside` is for the agent."""
 
@@ -48,7 +48,7 @@ class Built:
 class _Sources:
     """Where the box's mounts come from, once each: a few directories of the host, each at a place of its own."""
 
-    place: Place
+    place: BoxPaths
     bases: tuple[Path, ...]
     found: dict[Path, Path] = field(default_factory=dict)
 
@@ -68,14 +68,14 @@ def build(
     walls: Walls,
     mounts: tuple[str, ...],
     *,
-    place: Place,
+    place: BoxPaths,
     image: Path | None,
     search: tuple[str, ...],
     carried: Mapping[Path, Path],
-) -> Built:
+) -> BuiltWalls:
     """The mounts with these walls in them. `carried` are places at which other directories are bound before bubblewrap starts."""
     if walls == Walls():
-        return Built(mounts=mounts)
+        return BuiltWalls(mounts=mounts)
     options = list(_options(mounts))
     if walls.is_read_only:
         options = [("--ro-bind", *words) if name == "--bind" else (name, *words) for name, *words in options]
@@ -93,7 +93,7 @@ def build(
         nothing.touch(mode=0)
         options[-1:-1] = [("--ro-bind", str(nothing), path) for path in hidden]
     guards_agent = walls.programs is not None or bool(walls.hidden)
-    return Built(
+    return BuiltWalls(
         mounts=tuple(word for option in options for word in option),
         without_programs=tuple(sources.found.items()),
         python=_real(tree, AGENT) if guards_agent else None,
@@ -142,7 +142,7 @@ def _options(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         at = end
 
 
-def _bases(place: Place, image: Path | None) -> tuple[Path, ...]:
+def _bases(place: BoxPaths, image: Path | None) -> tuple[Path, ...]:
     system = (image,) if image is not None else ()
     return (place.directory, *system, *(Path("/", name) for name in ("usr", "etc", "bin", "sbin", "lib", "lib64")))
 

@@ -32,7 +32,7 @@ PR_SET_CHILD_SUBREAPER = 36
 PACKET = 64 * 1024
 PATIENCE = 5.0
 MUCH = 32 * 1024  # letters from which on a script may be longer than an argument
-LONG_SCRIPT = os.path.join(os.path.dirname(os.path.dirname(__file__)), "bubblewrap", "inside", "long_script.py")
+LONG_SCRIPT = os.path.join(os.path.dirname(os.path.dirname(__file__)), "agent", "long_script.py")
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF, PATH_BENEATH = 444, 445, 446, 1

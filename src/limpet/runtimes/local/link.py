@@ -15,7 +15,7 @@ from anyio.abc import Process as HostProcess
 
 from limpet.core.errors import BootFailed
 from limpet.core.open_files import restore_open_file_limit
-from limpet.runtimes.local.walls import Fence
+from limpet.runtimes.local.walls import Landlock
 
 KEEPER = Path(__file__).with_name("keeper.py")
 PACKET = 64 * 1024
@@ -24,7 +24,7 @@ PATIENCE = 8.0  # the keeper itself gives up killing after 5 s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class KeeperRequest:
     """What the keeper turns a new process into. All paths are the host's; `program` is looked up on the PATH of
     `env` unless it holds a slash."""
 
@@ -48,7 +48,7 @@ class Link:
     def pid(self) -> int:
         return self._process.pid
 
-    async def start(self, number: int, request: Request, streams: Sequence[int]) -> None:
+    async def start(self, number: int, request: KeeperRequest, streams: Sequence[int]) -> None:
         """Start a command; its three descriptors are closed here. Raises OSError if the keeper is gone."""
         letter = sealed(request)
         try:
@@ -102,7 +102,7 @@ class Link:
                     return
 
 
-def sealed(request: Request | Fence) -> int:
+def sealed(request: KeeperRequest | Landlock) -> int:
     """A descriptor to read it from. Not in the packet itself, which must stay small."""
     letter = os.memfd_create("limpet-request", os.MFD_CLOEXEC)
     with open(letter, "wb", closefd=False) as file:
@@ -111,7 +111,7 @@ def sealed(request: Request | Fence) -> int:
     return letter
 
 
-async def start_keeper(temporary: Path | None, fence: Fence) -> Link:
+async def start_keeper(temporary: Path | None, fence: Landlock) -> Link:
     """A keeper that answers and puts commands behind `fence`. It removes `temporary` at its end. Raises BootFailed; nothing is left
     then."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

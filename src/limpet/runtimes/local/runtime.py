@@ -18,11 +18,11 @@ from anyio.abc import TaskGroup
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, OfferMissing, SandboxGone
 from limpet.core.ports import Held, Offer, Probe, Sandbox, SandboxRef, SandboxSpec
+from limpet.runtimes.impossible import refuse_impossible_spec
 from limpet.runtimes.local import walls
 from limpet.runtimes.local.link import start_keeper
-from limpet.runtimes.local.place import Place
+from limpet.runtimes.local.paths import LocalPaths
 from limpet.runtimes.local.sandbox import NAME, OFFERS, LocalSandbox
-from limpet.runtimes.refusals import refuse_impossible_spec
 from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -98,7 +98,7 @@ class LocalRuntime:
     async def _boot(self, spec: SandboxSpec, temporary: Path | None) -> Sandbox:
         directory = spec.directory or temporary
         assert directory is not None
-        place = Place(directory=directory.absolute(), owner=spec.user_id)
+        place = LocalPaths(directory=directory.absolute(), owner=spec.user_id)
         try:
             place.make()
         except OSError as error:

@@ -11,10 +11,10 @@ from limpet.core.command import Argv, Command, Script, Stream, Terminal
 from limpet.core.errors import SandboxClosed, SandboxGone
 from limpet.core.ports import Files, Offer, Process, SandboxRef
 from limpet.runtimes.hostfiles import HostFiles
-from limpet.runtimes.local.link import Link, Request
-from limpet.runtimes.local.place import Place
-from limpet.runtimes.process import Descriptors, PipedProcess, Reins, set_size
-from limpet.runtimes.refusals import refuse_impossible
+from limpet.runtimes.impossible import refuse_impossible
+from limpet.runtimes.local.link import KeeperRequest, Link
+from limpet.runtimes.local.paths import LocalPaths
+from limpet.runtimes.piped_process import Descriptors, PipedProcess, ProcessControls, set_size
 from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 
 NAME = "local"
@@ -41,7 +41,7 @@ class LocalSandbox:
         self,
         ref: SandboxRef,
         *,
-        place: Place,
+        place: LocalPaths,
         link: Link,
         shell: str,
         env: Mapping[str, str],
@@ -121,7 +121,7 @@ class LocalSandbox:
                 process.lost("Its sandbox ended before it began.")
         return process
 
-    def _request(self, command: Command, cwd: str) -> Request:
+    def _request(self, command: Command, cwd: str) -> KeeperRequest:
         program: str
         argv: tuple[str, ...]
         match command.what:
@@ -129,7 +129,7 @@ class LocalSandbox:
                 program, argv = self._shell, ("bash", "-c", text)
             case Argv(args):
                 program, argv = args[0], args
-        return Request(
+        return KeeperRequest(
             program=program,
             argv=argv,
             env=self._environment(command),
@@ -163,7 +163,7 @@ class LocalSandbox:
     def _process(self, number: int, exec_id: str, descriptors: Descriptors, timeout: float | None) -> PipedProcess:
         return PipedProcess(
             exec_id,
-            reins=Reins(kill=partial(self._kill, number), signal=partial(self._signal, number)),
+            reins=ProcessControls(kill=partial(self._kill, number), signal=partial(self._signal, number)),
             descriptors=descriptors,
             timeout=timeout,
             forgotten=self._forget,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from limpet.core.ports import Offer, SandboxSpec, Walls
 from limpet.runtimes.elf import Tree, closure
-from limpet.runtimes.local.place import Place
+from limpet.runtimes.local.paths import LocalPaths
 from limpet.runtimes.programs import executable, masked
 from limpet.runtimes.syscalls import allowing_rules, compiled, numbers_of, pyseccomp
 
@@ -49,7 +49,7 @@ _INTO_TERMINALS = (0x5412, 0x541C)
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class Landlock:
     """For the keeper: layers of rights that are handled, each with the paths that have them; a filter in hex."""
 
     layers: tuple[tuple[int, tuple[tuple[str, int], ...]], ...] = ()
@@ -71,12 +71,12 @@ def offers() -> frozenset[Offer]:
     return frozenset({Offer.WALL_READONLY} if version() >= LEAST and pyseccomp is not None else ())
 
 
-def fence_of(spec: SandboxSpec, *, place: Place, shell: str, host: Mapping[str, str]) -> Fence:
+def fence_of(spec: SandboxSpec, *, place: LocalPaths, shell: str, host: Mapping[str, str]) -> Landlock:
     """What can be built of a sandbox's walls here; nothing on a kernel without Landlock. `host` are this process's own variables.
     Blocking."""
     walls = spec.walls
     if walls == Walls() or version() < LEAST:
-        return Fence()
+        return Landlock()
     env = {**place.environment(host, terminal=False), **spec.env}
     tree, search = Tree(Path("/")), tuple(env["PATH"].split(":"))
     layers: list[tuple[int, tuple[tuple[str, int], ...]]] = []
@@ -91,7 +91,7 @@ def fence_of(spec: SandboxSpec, *, place: Place, shell: str, host: Mapping[str, 
     if walls.is_read_only:
         layers.append((_WRITES, tuple((path, _WRITE | _DEVICES | _TRUNCATE) for path in _HARMLESS)))
     has_filter = walls.is_read_only and pyseccomp is not None
-    return Fence(tuple(layers), _filter().hex() if has_filter else "")
+    return Landlock(tuple(layers), _filter().hex() if has_filter else "")
 
 
 def _confined(own: list[str], search: tuple[str, ...]) -> tuple[tuple[str, int], ...]:

@@ -14,9 +14,9 @@ from limpet.core.command import Command
 from limpet.core.errors import SandboxClosed, SandboxError
 from limpet.core.ports import Process
 from limpet.tools.bash.config import BashConfig
-from limpet.tools.bash.notices import Notices
-from limpet.tools.bash.shells import Marked, holding
-from limpet.tools.bash.streaming import Matcher
+from limpet.tools.bash.line_matcher import LineMatcher
+from limpet.tools.bash.notifications import NotificationQueue
+from limpet.tools.bash.shell_markers import MarkedScript, holding
 from limpet.tools.bash.tasks import Facts, Task
 from limpet.workspace.audit import Call
 from limpet.workspace.workspace import Workspace
@@ -52,29 +52,29 @@ class Start:
 
 
 @dataclass(slots=True, eq=False)
-class _Beginning:
+class _PendingStart:
     """A task that is being started, between the call that waits for it and the group that carries it."""
 
-    matcher: Matcher | None
+    matcher: LineMatcher | None
     done: anyio.Event = field(default_factory=anyio.Event)
     task: Task | None = None
     error: Exception | None = None
     is_wanted: bool = True
 
 
-class Background:
+class BackgroundTasks:
     """The tasks. `serving` is the group that carries them while the tool is open."""
 
-    def __init__(self, workspace: Workspace, *, session: str, config: BashConfig, notices: Notices) -> None:
+    def __init__(self, workspace: Workspace, *, session: str, config: BashConfig, notices: NotificationQueue) -> None:
         self._workspace = workspace
         self._session = session
         self._config = config
         self._notices = notices
         self._tasks: dict[str, tuple[Task, Process]] = {}
-        self._starting: set[_Beginning] = set()
+        self._starting: set[_PendingStart] = set()
         self._scopes: set[anyio.CancelScope] = set()
 
-    async def start(self, asked: Start, carriers: TaskGroup, matcher: Matcher | None = None) -> Task:
+    async def start(self, asked: Start, carriers: TaskGroup, matcher: LineMatcher | None = None) -> Task:
         """Start it and wait until it says its pid, and a moment longer in case that it ends at once. `matcher` sees every line.
 
         Cancelled before it runs, it is ended; later it goes on. Raises TooManyTasks and what `Workspace.spawn` raises.
@@ -86,7 +86,7 @@ class Background:
                 f" {', '.join(task.facts.id for task in self.running()[:5])}."
             )
         held = holding(asked.command, self._config.shell, terminal=asked.on_terminal)
-        begun = _Beginning(matcher=matcher)
+        begun = _PendingStart(matcher=matcher)
         self._starting.add(begun)
         try:
             # Whoever is asked for approval may be waited for, or given up; what follows is short.
@@ -164,7 +164,7 @@ class Background:
         for scope in self._scopes:
             scope.cancel()
 
-    async def _carry(self, asked: Start, held: Marked, begun: "_Beginning") -> None:
+    async def _carry(self, asked: Start, held: MarkedScript, begun: "_PendingStart") -> None:
         # A session that is being cancelled follows its tasks to their end, which `end_all` brings about.
         with anyio.CancelScope(shield=True) as scope:
             self._scopes.add(scope)
@@ -176,7 +176,7 @@ class Background:
             finally:
                 self._scopes.discard(scope)
 
-    async def _start_and_follow(self, asked: Start, held: Marked, begun: "_Beginning") -> None:
+    async def _start_and_follow(self, asked: Start, held: MarkedScript, begun: "_PendingStart") -> None:
         process = await self._workspace.spawn(
             held.what, cwd=asked.cwd, env=asked.env, timeout=asked.timeout, pty=asked.on_terminal, call=asked.call
         )

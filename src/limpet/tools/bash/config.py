@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from limpet.core.errors import ConfigInvalid
-from limpet.guard.policy import Policy
-from limpet.guard.redact import Redaction
+from limpet.guard.policy.policy import Policy
+from limpet.guard.redaction.redactor import Redaction
 
 SHORTEST, LONGEST = 1.0, 1800.0  # seconds a command may be given (seed 02, hidden params)
 WORKDIR = "{{workdir}}"

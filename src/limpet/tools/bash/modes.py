@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from limpet.tools.bash.schema import Request
+from limpet.tools.bash.schema import BashRequest
 
 Doing = Literal["run", "start", "status", "kill", "talk"]
 COLUMNS = ("command", "task_id", "run_in_background", "kill", "stdin_text", "wait", "stream")
@@ -21,18 +21,18 @@ KILL_ALONE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ModeRefused:
     """That combination means nothing. `problem` is a clause for the model."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ModeRow:
     """One line of the table. `given` has a character for each of COLUMNS: x given (and true), - not given, ? either."""
 
     given: str
-    does: Doing | Refused
+    does: Doing | ModeRefused
 
     def fits(self, given: Mapping[str, bool]) -> bool:
         return all(mark == "?" or given[name] == (mark == "x") for name, mark in zip(COLUMNS, self.given, strict=True))
@@ -42,23 +42,23 @@ class Row:
 # talk: stream, send stdin_text, wait, in this order, where given. A task runs in the background already, so
 # run_in_background says nothing about it; waiting is what run and kill do anyway.
 TABLE = (
-    Row("--?????", Refused(NOTHING)),
-    Row("xx?????", Refused(BOTH)),
-    Row("x-?x???", Refused(KILL_WHAT)),
-    Row("x---??-", "run"),
-    Row("x-x-???", "start"),
-    Row("x---??x", "start"),
-    Row("-x?----", "status"),
-    Row("-x?x-?-", "kill"),
-    Row("-x?xx??", Refused(KILL_ALONE)),
-    Row("-x?x-?x", Refused(KILL_ALONE)),
-    Row("-x?-x??", "talk"),
-    Row("-x?--x?", "talk"),
-    Row("-x?---x", "talk"),
+    ModeRow("--?????", ModeRefused(NOTHING)),
+    ModeRow("xx?????", ModeRefused(BOTH)),
+    ModeRow("x-?x???", ModeRefused(KILL_WHAT)),
+    ModeRow("x---??-", "run"),
+    ModeRow("x-x-???", "start"),
+    ModeRow("x---??x", "start"),
+    ModeRow("-x?----", "status"),
+    ModeRow("-x?x-?-", "kill"),
+    ModeRow("-x?xx??", ModeRefused(KILL_ALONE)),
+    ModeRow("-x?x-?x", ModeRefused(KILL_ALONE)),
+    ModeRow("-x?-x??", "talk"),
+    ModeRow("-x?--x?", "talk"),
+    ModeRow("-x?---x", "talk"),
 )
 
 
-def mode_of(request: Request) -> Doing | Refused:
+def mode_of(request: BashRequest) -> Doing | ModeRefused:
     """The one row that fits."""
     given = {
         "command": request.command is not None,
@@ -72,6 +72,6 @@ def mode_of(request: Request) -> Doing | Refused:
     return decide(given)
 
 
-def decide(given: Mapping[str, bool]) -> Doing | Refused:
+def decide(given: Mapping[str, bool]) -> Doing | ModeRefused:
     """The same for bare facts, by the names of COLUMNS."""
     return next(row.does for row in TABLE if row.fits(given))

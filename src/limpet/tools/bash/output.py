@@ -8,8 +8,8 @@ from functools import partial
 from limpet.core.command import Stream
 from limpet.tools.output import pieces
 from limpet.tools.tool import JsonObject
-from limpet.workspace.places import DATA
-from limpet.workspace.result import Kept
+from limpet.workspace.path_resolver import DATA
+from limpet.workspace.result import KeptOutput
 from limpet.workspace.workspace import Workspace
 
 SIDE = 10_000  # bytes of the head and of the tail of an output that is too long for a result
@@ -20,10 +20,10 @@ _TOLD_WITHIN = 16 << 10
 _LOOKED_AT = 8_000
 
 
-class Whole:
+class WholeOutput:
     """All bytes of one stream, without the line in which the shell told something."""
 
-    def __init__(self, kept: Kept, hole: tuple[int, int] = (0, 0)) -> None:
+    def __init__(self, kept: KeptOutput, hole: tuple[int, int] = (0, 0)) -> None:
         self._kept = kept
         self._hole = hole
         self.size = kept.size - (hole[1] - hole[0])
@@ -38,19 +38,19 @@ class Whole:
         return before + after
 
 
-def without_mark(kept: Kept, mark: str | None) -> tuple[Whole, str | None]:
+def without_mark(kept: KeptOutput, mark: str | None) -> tuple[WholeOutput, str | None]:
     """The stream, and what the shell told at its end."""
     if mark is None:
-        return Whole(kept), None
+        return WholeOutput(kept), None
     begins = max(0, kept.size - _TOLD_WITHIN)
     tail = kept.read(begins)
     token = f"{mark} ".encode()
     at = tail.rfind(token)
     end = tail.find(b"\n", at)
     if at < 0 or end < 0:
-        return Whole(kept), None
+        return WholeOutput(kept), None
     told = tail[at + len(token) : end].decode(errors="surrogateescape")
-    return Whole(kept, (begins + at, begins + end + 1)), told if told.startswith("/") else None
+    return WholeOutput(kept, (begins + at, begins + end + 1)), told if told.startswith("/") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Excerpt:
     is_binary: bool
 
 
-def excerpt(whole: Whole, *, inline: int, where: str | None) -> Excerpt:
+def excerpt(whole: WholeOutput, *, inline: int, where: str | None) -> Excerpt:
     """Whole while it has at most `inline` bytes; else its first and last lines around a sentence that names the file. Where there is
     none, as many of its first and last bytes as fit a result."""
     is_binary = looks_binary(whole.read(0, _LOOKED_AT))
@@ -117,14 +117,16 @@ def looks_binary(data: bytes) -> bool:
     return _whole_characters(data).decode(errors="replace").count("\ufffd") * 10 > len(data)
 
 
-async def spill(workspace: Workspace, directory: str, whole: Whole, *, ending: str) -> str | None:
+async def spill(workspace: Workspace, directory: str, whole: WholeOutput, *, ending: str) -> str | None:
     """Write it to a new file that the workspace keeps, if it can be in `directory` below /mnt/data; returns its path as commands know
     it, or None where none can be written. Past 60 MiB its middle is left out, and counted in the file."""
     name = f"bash_{secrets.token_hex(4)}{ending}"
     return await workspace.keep(name, partial(pieces, whole, most=MOST_IN_FILE), beside=f"{DATA}/{directory}")
 
 
-async def present(workspace: Workspace, directory: str, stream: Stream, whole: Whole, *, inline: int) -> JsonObject:
+async def present(
+    workspace: Workspace, directory: str, stream: Stream, whole: WholeOutput, *, inline: int
+) -> JsonObject:
     """One stream as a result shows it: its text, and what there is to say where that is not all."""
     where: str | None = None
     binary = looks_binary(whole.read(0, _LOOKED_AT))

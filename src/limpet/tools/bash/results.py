@@ -3,17 +3,17 @@
 from limpet.core.command import STREAMS, Aborted, Lost, Outcome, Stream, TimedOut
 from limpet.guard.output import head_and_tail
 from limpet.tools.bash.config import BashConfig
-from limpet.tools.bash.meanings import exit_code_meaning
-from limpet.tools.bash.output import Whole, present
+from limpet.tools.bash.exit_codes import exit_code_meaning
+from limpet.tools.bash.output import WholeOutput, present
 from limpet.tools.bash.prompts import find_prompt, hang_directive
-from limpet.tools.bash.schema import Request
+from limpet.tools.bash.schema import BashRequest
 from limpet.tools.bash.tasks import STATUS_LINES, Task, asks_for_input
 from limpet.tools.tool import JsonObject
-from limpet.workspace.result import Kept, RunResult
+from limpet.workspace.result import KeptOutput, RunResult
 from limpet.workspace.workspace import Workspace
 
 
-class Speaker:
+class ResultBuilder:
     """Makes the results of one session."""
 
     def __init__(self, workspace: Workspace, config: BashConfig, *, is_heard: bool) -> None:
@@ -21,7 +21,7 @@ class Speaker:
         self._is_heard = is_heard
         self._config = config
 
-    def nothing(self, request: Request, cwd: str) -> JsonObject:
+    def nothing(self, request: BashRequest, cwd: str) -> JsonObject:
         """What every result has, of a call that ran nothing."""
         return {
             "stdout": "",
@@ -33,7 +33,14 @@ class Speaker:
         }
 
     async def ran(
-        self, request: Request, result: RunResult, cwd: str, *, stdout: Whole, stderr: Whole, notes: tuple[str, ...]
+        self,
+        request: BashRequest,
+        result: RunResult,
+        cwd: str,
+        *,
+        stdout: WholeOutput,
+        stderr: WholeOutput,
+        notes: tuple[str, ...],
     ) -> JsonObject:
         """Of a command that ran to its end."""
         answer = self.nothing(request, cwd)
@@ -44,7 +51,7 @@ class Speaker:
         said = (*request.notes, *notes, *(f"{note[:1].upper()}{note[1:]}" for note in result.notes))
         return answer | ({"notes": [self._screened(note) for note in said]} if said else {})
 
-    async def task(self, task: Task, request: Request, *, whole: bool) -> JsonObject:
+    async def task(self, task: Task, request: BashRequest, *, whole: bool) -> JsonObject:
         """Of a background task: all that is kept (`whole`), or its last lines."""
         totals = {stream: task.ring(stream).totals for stream in STREAMS}
         answer: JsonObject = {
@@ -89,14 +96,14 @@ class Speaker:
         return answer
 
     async def _kept(self, task: Task) -> JsonObject:
-        texts: dict[Stream, Whole] = {}
+        texts: dict[Stream, WholeOutput] = {}
         for stream in STREAMS:
-            kept = Kept()
+            kept = KeptOutput()
             kept.add(task.ring(stream).tail().encode())
-            texts[stream] = Whole(kept)
+            texts[stream] = WholeOutput(kept)
         return await self._streams(texts)
 
-    async def _streams(self, wholes: "dict[Stream, Whole]") -> JsonObject:
+    async def _streams(self, wholes: "dict[Stream, WholeOutput]") -> JsonObject:
         answer: JsonObject = {}
         for stream, whole in wholes.items():
             answer |= await present(self._workspace, self._config.spill, stream, whole, inline=self._config.inline)
@@ -127,7 +134,7 @@ def _ended(outcome: Outcome) -> JsonObject:
             return {}
 
 
-def _without_effect(request: Request) -> list[str]:
+def _without_effect(request: BashRequest) -> list[str]:
     """What was given to a task and says nothing about it."""
     if request.task_id is None:
         return []

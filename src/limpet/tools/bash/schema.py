@@ -16,7 +16,7 @@ HIDDEN = ("task_id", "kill", "stdin_text", "close_stdin", "wait", "stream", "str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class BashRequest:
     """One call, as the model meant it. `timeout` is in seconds and within bounds, None where none was given; `notes` say what was
     changed to get there."""
 
@@ -82,7 +82,7 @@ def described(config: BashConfig, directory: str) -> str:
     )
 
 
-def read_request(given: Mapping[str, Any]) -> Request:
+def read_request(given: Mapping[str, Any]) -> BashRequest:
     """The arguments of one call. Raises BadArguments."""
     arguments = read(given, tool=NAME, names=VISIBLE + HIDDEN, example=EXAMPLE)
     timeout, notes = _timeout(arguments)
@@ -91,7 +91,7 @@ def read_request(given: Mapping[str, Any]) -> Request:
         raise arguments.wrong(
             "stream is false, so stream_pattern picks from nothing; set stream to true or leave both out"
         )
-    return Request(
+    return BashRequest(
         command=_unless_blank(arguments, "command"),
         description=_unless_blank(arguments, "description") or "",
         task_id=_unless_blank(arguments, "task_id"),

@@ -11,11 +11,11 @@ from limpet.core.errors import SandboxError
 from limpet.core.ports import Process
 from limpet.guard.output import Decoder, head_and_tail
 from limpet.tools.bash.config import BashConfig
-from limpet.tools.bash.notices import Notices, Status
+from limpet.tools.bash.line_buffer import LineBuffer
+from limpet.tools.bash.line_matcher import LineMatcher
+from limpet.tools.bash.notifications import NotificationQueue, Status
 from limpet.tools.bash.prompts import Prompt, find_prompt
-from limpet.tools.bash.rings import Ring
-from limpet.tools.bash.shells import Marks
-from limpet.tools.bash.streaming import Matcher
+from limpet.tools.bash.shell_markers import MarkerReader
 from limpet.tools.tool import JsonObject
 
 STATUS_LINES = 50
@@ -45,8 +45,8 @@ class Facts:
 class _Stream:
     """One stream on its way: decoded, freed of marks, in its ring."""
 
-    ring: Ring
-    marks: Marks | None
+    ring: LineBuffer
+    marks: MarkerReader | None
     decoder: Decoder = field(default_factory=Decoder)
 
     def take(self, data: bytes) -> list[str]:
@@ -61,7 +61,9 @@ class _Stream:
 class Task:
     """A task. `carry` follows it to its end; everything else may be asked at any time."""
 
-    def __init__(self, facts: Facts, *, config: BashConfig, mark: str, clock: Clock, notices: Notices) -> None:
+    def __init__(
+        self, facts: Facts, *, config: BashConfig, mark: str, clock: Clock, notices: NotificationQueue
+    ) -> None:
         self.facts = facts
         self.ended = anyio.Event()
         self.told_pid = anyio.Event()
@@ -74,12 +76,13 @@ class Task:
         self._clock = clock
         self._begun = clock.monotonic()
         self._notices = notices
-        self._marks = Marks(mark)
+        self._marks = MarkerReader(mark)
         tells: Stream = "stdout" if facts.on_terminal else "stderr"
         self._streams = {
-            name: _Stream(Ring(config.max_output_lines), self._marks if name == tells else None) for name in STREAMS
+            name: _Stream(LineBuffer(config.max_output_lines), self._marks if name == tells else None)
+            for name in STREAMS
         }
-        self._matchers: list[Matcher] = []
+        self._matchers: list[LineMatcher] = []
         self._matched: list[str] = []
         self._matched_now = anyio.Event()
         self._streamed = 0
@@ -112,7 +115,7 @@ class Task:
         """Seconds from its start to its end, or to now."""
         return (self._clock.monotonic() if self.ended_at is None else self.ended_at) - self._begun
 
-    def ring(self, stream: Stream) -> Ring:
+    def ring(self, stream: Stream) -> LineBuffer:
         return self._streams[stream].ring
 
     def prompt(self) -> Prompt | None:
@@ -122,7 +125,7 @@ class Task:
         tails = (self.ring(stream).open_line or self.ring(stream).tail(1) for stream in ("stderr", "stdout"))
         return find_prompt(*(tail for tail in tails if tail))
 
-    def stream(self, matcher: Matcher) -> None:
+    def stream(self, matcher: LineMatcher) -> None:
         """From now on lines that the matcher picks are told; the same pattern twice tells once."""
         if all(matcher.pattern != known.pattern for known in self._matchers):
             self._matchers.append(matcher)

@@ -10,18 +10,18 @@ import anyio
 from anyio.abc import TaskGroup
 
 from limpet.core.errors import FileError, FileMissing, LimpetError, NotADirectory
-from limpet.guard.policy import Policy
+from limpet.guard.policy.policy import Policy
 from limpet.tools.arguments import BadArguments
-from limpet.tools.bash.background import ENDING, Background, InputNotTaken, Start, TooManyTasks
+from limpet.tools.bash.background import ENDING, BackgroundTasks, InputNotTaken, Start, TooManyTasks
 from limpet.tools.bash.config import BashConfig, shell_config_from
-from limpet.tools.bash.modes import Refused, mode_of
-from limpet.tools.bash.notices import Notices, Notify
-from limpet.tools.bash.place import Elsewhere, Place
-from limpet.tools.bash.results import Speaker
-from limpet.tools.bash.schema import EXAMPLE, NAME, Request, described, parameters, read_request
-from limpet.tools.bash.streaming import Matcher, PatternRefused
-from limpet.tools.bash.sync import Sync
+from limpet.tools.bash.foreground import ForegroundCommand
+from limpet.tools.bash.line_matcher import LineMatcher, PatternRefused
+from limpet.tools.bash.modes import ModeRefused, mode_of
+from limpet.tools.bash.notifications import NotificationQueue, Notify
+from limpet.tools.bash.results import ResultBuilder
+from limpet.tools.bash.schema import EXAMPLE, NAME, BashRequest, described, parameters, read_request
 from limpet.tools.bash.tasks import Task
+from limpet.tools.bash.working_directory import OutsideRoots, WorkingDirectory
 from limpet.tools.events import OnEvent
 from limpet.tools.failures import explained
 from limpet.tools.tool import JsonObject, failure
@@ -54,13 +54,13 @@ class BashTool:
         # Without any policy the platform's own refusals hold, as they do under a configuration block.
         self._workspace = screened(workspace if workspace.policies else workspace.guarded(policy=Policy()))
         self._config = config or BashConfig()
-        self._notices = Notices(notify)
-        self._place = Place(workspace.directory, home=workspace.places.home, roots=roots_of(workspace))
-        self._background = Background(
+        self._notices = NotificationQueue(notify)
+        self._place = WorkingDirectory(workspace.directory, home=workspace.places.home, roots=roots_of(workspace))
+        self._background = BackgroundTasks(
             self._workspace, session=session or workspace.session, config=self._config, notices=self._notices
         )
-        self._speaker = Speaker(self._workspace, self._config, is_heard=notify is not None)
-        self._sync = Sync(
+        self._speaker = ResultBuilder(self._workspace, self._config, is_heard=notify is not None)
+        self._sync = ForegroundCommand(
             self._workspace, config=self._config, place=self._place, speaker=self._speaker, on_event=on_event
         )
         self._stack = AsyncExitStack()
@@ -118,14 +118,16 @@ class BashTool:
             with anyio.move_on_after(ENDING):
                 ended = await self._background.end_all()
             for task in ended:
-                await self._audit("cancel", Request(task_id=task.facts.id), None, task=task, error="The session ended.")
+                await self._audit(
+                    "cancel", BashRequest(task_id=task.facts.id), None, task=task, error="The session ended."
+                )
             with anyio.move_on_after(NOTIFYING):
                 await self._notices.flush()
         return len(ended)
 
     async def call(self, arguments: Mapping[str, Any], *, call_id: str | None = None) -> JsonObject:
         """See `Tool.call`. Every result has stdout, stderr, exit_code, duration, cwd and command (docs/bash-tool.md)."""
-        request = Request()
+        request = BashRequest()
         answer: JsonObject
         try:
             request = read_request(arguments)
@@ -137,9 +139,9 @@ class BashTool:
             answer = self._failed(request, error)
         return answer
 
-    async def _do(self, request: Request, call_id: str | None) -> JsonObject:
+    async def _do(self, request: BashRequest, call_id: str | None) -> JsonObject:
         doing = mode_of(request)
-        if isinstance(doing, Refused):
+        if isinstance(doing, ModeRefused):
             message = f"{NAME}: {doing.problem}. Example: {json.dumps(EXAMPLE)}"
             return await self._refuse(request, call_id, "invalid_arguments", message)
         if doing == "run":
@@ -151,13 +153,13 @@ class BashTool:
             return await self._refuse(request, call_id, "unknown_task", self._unknown(request.task_id))
         return await self._with_task(doing, task, request, call_id)
 
-    async def _run(self, request: Request, call_id: str | None) -> JsonObject:
+    async def _run(self, request: BashRequest, call_id: str | None) -> JsonObject:
         request, where = await self._placed(request)
-        if isinstance(where, Elsewhere):
+        if isinstance(where, OutsideRoots):
             return await self._refuse(request, call_id, "outside", where.problem)
         return await self._sync.run(request, where, call_id)
 
-    async def _placed(self, request: Request) -> tuple[Request, str | Elsewhere]:
+    async def _placed(self, request: BashRequest) -> tuple[BashRequest, str | OutsideRoots]:
         """Where it runs. A session whose directory is gone starts over, which the request notes."""
         if request.cwd is None and self._place.is_away and await self._is_gone(self._place.current):
             request = replace(request, notes=(*request.notes, self._place.fall_back()))
@@ -172,14 +174,14 @@ class BashTool:
             return False  # out of reach of the files: running there tells
         return found.kind != "directory"
 
-    async def _start(self, request: Request, call_id: str | None) -> JsonObject:
+    async def _start(self, request: BashRequest, call_id: str | None) -> JsonObject:
         request, where = await self._placed(request)
-        if isinstance(where, Elsewhere):
+        if isinstance(where, OutsideRoots):
             return await self._refuse(request, call_id, "outside", where.problem)
         if self._carriers is None:
             return await self._refuse(request, call_id, "not_open", NOT_OPEN)
         try:
-            matcher = Matcher(request.pattern) if request.stream else None
+            matcher = LineMatcher(request.pattern) if request.stream else None
         except PatternRefused as error:
             return await self._refuse(request, call_id, "invalid_pattern", _bad_pattern(request, error))
         asked = Start(
@@ -202,7 +204,7 @@ class BashTool:
             await task.wait(self._patience(request))
         return await self._speaker.task(task, request, whole=not task.is_running)
 
-    async def _with_task(self, doing: str, task: Task, request: Request, call_id: str | None) -> JsonObject:
+    async def _with_task(self, doing: str, task: Task, request: BashRequest, call_id: str | None) -> JsonObject:
         problem: tuple[str, str] | None = None
         try:
             if doing == "kill":
@@ -216,10 +218,10 @@ class BashTool:
         await self._audit(_action(doing, request), request, call_id, task=task)
         return await self._speaker.task(task, request, whole=doing == "kill" or request.wait)
 
-    async def _talk(self, task: Task, request: Request) -> tuple[str, str] | None:
+    async def _talk(self, task: Task, request: BashRequest) -> tuple[str, str] | None:
         """Stream, send, wait, where asked for. Returns the code and the sentence of what cannot be done."""
         try:
-            matcher = Matcher(request.pattern) if request.stream else None
+            matcher = LineMatcher(request.pattern) if request.stream else None
         except PatternRefused as error:
             return "invalid_pattern", _bad_pattern(request, error)
         if request.talks and not task.is_running:
@@ -238,7 +240,7 @@ class BashTool:
             await task.wait(self._patience(request))
         return None
 
-    def _patience(self, request: Request) -> float:
+    def _patience(self, request: BashRequest) -> float:
         """How long to wait for a task; one that this call starts is ended itself when its time is over."""
         asked = request.timeout or self._config.timeout_default
         return asked if request.task_id is not None else asked + _ENDING
@@ -249,19 +251,19 @@ class BashTool:
         return f"There is no background task {task_id} in this session: it never was, or it ended long ago. Don't ask again. {hint}"
 
     async def _refuse(
-        self, request: Request, call_id: str | None, code: str, message: str, *, task: Task | None = None
+        self, request: BashRequest, call_id: str | None, code: str, message: str, *, task: Task | None = None
     ) -> JsonObject:
         await self._audit(_action("", request), request, call_id, task=task, error=message, verdict="denied")
         return self._failed(request, failure(code, message))
 
-    def _failed(self, request: Request, why: LimpetError | BadArguments | JsonObject) -> JsonObject:
+    def _failed(self, request: BashRequest, why: LimpetError | BadArguments | JsonObject) -> JsonObject:
         said = why if isinstance(why, dict) else explained(why)
         return {**redacted(self._workspace, said), **self._speaker.nothing(request, self._place.current)}
 
     async def _audit(
         self,
         action: str,
-        request: Request,
+        request: BashRequest,
         call_id: str | None,
         *,
         task: Task | None = None,
@@ -295,14 +297,14 @@ def roots_of(workspace: Workspace) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys([*workspace.roots, *(path for paths in confining for path in paths)]))
 
 
-def _bad_pattern(request: Request, error: PatternRefused) -> str:
+def _bad_pattern(request: BashRequest, error: PatternRefused) -> str:
     return (
         f"{NAME}: stream_pattern {request.pattern!r} is no regular expression that RE2 takes: {error}."
         ' Lookarounds and backreferences are not available. Example: {"stream_pattern": "ERROR|WARN"}'
     )
 
 
-def _action(doing: str, request: Request) -> str:
+def _action(doing: str, request: BashRequest) -> str:
     """The word for the audit record."""
     if doing != "talk" and doing:
         return doing

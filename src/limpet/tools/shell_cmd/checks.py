@@ -9,23 +9,23 @@ from dataclasses import dataclass
 from limpet.core.errors import ConfigInvalid
 from limpet.tools.failures import brief
 from limpet.tools.shell_cmd.config import ShellCmdConfig
-from limpet.tools.shell_cmd.refusal import Refused
-from limpet.tools.shell_cmd.request import Request, refuse_request
-from limpet.tools.shell_cmd.scope import Scope
+from limpet.tools.shell_cmd.refusal import CommandRefusal
+from limpet.tools.shell_cmd.request import ShellCmdRequest, refuse_request
 from limpet.tools.shell_cmd.tokens import possible_paths
+from limpet.tools.shell_cmd.trusted_directory import TrustedDirectory
 from limpet.tools.tool import JsonObject, failure
-from limpet.tools.view import Seen
-from limpet.workspace.keeping import KEPT
+from limpet.tools.view import RedactedFiles
+from limpet.workspace.kept_outputs import KEPT
 from limpet.workspace.workspace import Workspace
 
 MOST_PATHS = 10_000  # that are looked at for one command
 _SHOWN = 200  # characters of the words that a message repeats
 
 
-class Rejected(Exception):
+class RejectedCommand(Exception):
     """The command is refused; nothing ran."""
 
-    def __init__(self, refused: Refused, trusted: str) -> None:
+    def __init__(self, refused: CommandRefusal, trusted: str) -> None:
         super().__init__(sentence(refused, trusted))
         self.refused = refused
         self.trusted = trusted
@@ -36,21 +36,21 @@ class Rejected(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedCommand:
     """Where the command runs and the files it was asked to tell of, without links; and the scope that they are in."""
 
     directory: str
     artifacts: tuple[str, ...]
-    scope: Scope
+    scope: TrustedDirectory
 
 
-async def check(workspace: Workspace, request: Request, config: ShellCmdConfig) -> Checked:
+async def check(workspace: Workspace, request: ShellCmdRequest, config: ShellCmdConfig) -> CheckedCommand:
     """Raises Rejected for what seed 03 rejects, ConfigInvalid where the trusted directory is no place in the workspace, and
     FileDenied and FileForbidden where a path may not be looked at."""
     scope = await _scope(workspace, config)
     trusted = scope.trusted
     if refused := refuse_request(request, config):
-        raise Rejected(refused, trusted)
+        raise RejectedCommand(refused, trusted)
     directory = await _directory(scope, request)
     if "/" in request.command and await scope.inside(request.command, base=directory) is None:
         raise _outside("the program", request.command, scope, "name the program alone, or give a path inside it")
@@ -61,22 +61,26 @@ async def check(workspace: Workspace, request: Request, config: ShellCmdConfig) 
         if found is None:
             raise _outside(f"artifact_paths[{place}]", word, scope, "give files inside it, relative to it")
         artifacts.append(found)
-    return Checked(directory=directory, artifacts=tuple(artifacts), scope=scope)
+    return CheckedCommand(directory=directory, artifacts=tuple(artifacts), scope=scope)
 
 
-async def _scope(workspace: Workspace, config: ShellCmdConfig) -> Scope:
-    files = Seen(workspace)
+async def _scope(workspace: Workspace, config: ShellCmdConfig) -> TrustedDirectory:
+    files = RedactedFiles(workspace)
     wanted = posixpath.normpath(config.working_directory or workspace.directory)
     ground = next((root for root in workspace.roots if wanted == root or wanted.startswith(f"{root}/")), None)
-    trusted = None if ground is None else await Scope(trusted=ground, also=(), files=files).inside(wanted, base="/")
+    trusted = (
+        None
+        if ground is None
+        else await TrustedDirectory(trusted=ground, also=(), files=files).inside(wanted, base="/")
+    )
     if trusted is None:
         where = ", ".join(workspace.roots)
         raise ConfigInvalid("shell_cmd", "working_directory", f"must be a path below one of {where}, not {wanted!r}.")
     kept = posixpath.join(workspace.places.home, KEPT)  # where `full` leaves what is too long to be shown
-    return Scope(trusted=trusted, also=(*config.also_trusted, kept), files=files)
+    return TrustedDirectory(trusted=trusted, also=(*config.also_trusted, kept), files=files)
 
 
-def sentence(refused: Refused, trusted: str) -> str:
+def sentence(refused: CommandRefusal, trusted: str) -> str:
     """The whole message. What concerns places begins as the seed's does, with the trusted working directory in it."""
     what = repr(brief(refused.what, _SHOWN))
     instead = f"Instead, {brief(refused.remedy, 2 * _SHOWN)}."
@@ -90,7 +94,7 @@ def sentence(refused: Refused, trusted: str) -> str:
     return f"{what} {refused.why}. {instead}"
 
 
-async def _parameters(scope: Scope, request: Request, directory: str) -> None:
+async def _parameters(scope: TrustedDirectory, request: ShellCmdRequest, directory: str) -> None:
     seen: set[str] = set()
     for place, word in enumerate(request.parameters):
         for path in possible_paths(word):
@@ -103,7 +107,7 @@ async def _parameters(scope: Scope, request: Request, directory: str) -> None:
                 raise _outside(f"parameters[{place}]", word, scope, "give a path inside it, relative to it")
 
 
-async def _directory(scope: Scope, request: Request) -> str:
+async def _directory(scope: TrustedDirectory, request: ShellCmdRequest) -> str:
     if request.directory is None:
         return scope.trusted
     found = await scope.inside(request.directory, base=scope.trusted)
@@ -112,6 +116,6 @@ async def _directory(scope: Scope, request: Request) -> str:
     return found
 
 
-def _outside(where: str, word: str, scope: Scope, remedy: str) -> Rejected:
-    refused = Refused("outside_trusted_directory", word, f"({where}) leads outside", remedy)
-    return Rejected(refused, scope.trusted)
+def _outside(where: str, word: str, scope: TrustedDirectory, remedy: str) -> RejectedCommand:
+    refused = CommandRefusal("outside_trusted_directory", word, f"({where}) leads outside", remedy)
+    return RejectedCommand(refused, scope.trusted)

@@ -56,7 +56,7 @@ class Execution:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptExecution:
     record: Execution
     abort: anyio.Event = field(default_factory=anyio.Event)
 
@@ -66,7 +66,7 @@ class Executions:
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _KeptExecution] = {}
         self._finished: deque[str] = deque()
 
     def queue(self, *, session: str, chat: str | None, command: str, directory: str) -> Execution:
@@ -79,7 +79,7 @@ class Executions:
             directory=directory,
             queued_at=self._clock.now(),
         )
-        self._kept[record.id] = _Kept(record)
+        self._kept[record.id] = _KeptExecution(record)
         return record
 
     def abort_event(self, execution_id: str) -> anyio.Event:

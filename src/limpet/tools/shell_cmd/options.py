@@ -6,7 +6,7 @@ As `programs`: a guard rail with a good message.
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from limpet.tools.shell_cmd.refusal import Refused, inline, runs_others
+from limpet.tools.shell_cmd.refusal import CommandRefusal, inline, runs_others
 
 LEAVE_OUT = "leave that option out"
 _Rule = Callable[[Sequence[str]], str | None]
@@ -64,7 +64,7 @@ _SQLITE_DOTS = re.compile(
 )
 
 
-def refuse_option(name: str, executable: str, args: Sequence[str]) -> Refused | None:
+def refuse_option(name: str, executable: str, args: Sequence[str]) -> CommandRefusal | None:
     """Why these arguments of the program of that plain name are refused, or None."""
     for word in args:
         if word == "--":

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from limpet.tools.shell_cmd.options import refuse_option
-from limpet.tools.shell_cmd.refusal import Refused, inline, runs_others
+from limpet.tools.shell_cmd.refusal import CommandRefusal, inline, runs_others
 
 _LONGEST_NAME = (
     255  # of a file (limits.h): what is longer names no program, and the expression below would take long for it
@@ -84,13 +84,15 @@ def plain_name(executable: str) -> str:
     return found.group(1) if found else base
 
 
-def refuse_program(executable: str, args: Sequence[str]) -> Refused | None:
+def refuse_program(executable: str, args: Sequence[str]) -> CommandRefusal | None:
     """Why this program must not be run with these arguments, or None. Source: seed 03, Safety Model."""
     name = plain_name(executable)
     if name in BUILTINS:
-        return Refused("inline_script", executable, "is a word of a shell, and there is no shell", "name a program")
+        return CommandRefusal(
+            "inline_script", executable, "is a word of a shell, and there is no shell", "name a program"
+        )
     if _ASSIGNMENT.match(executable):
-        return Refused("inline_script", executable, "is an assignment and no program", "name a program")
+        return CommandRefusal("inline_script", executable, "is an assignment and no program", "name a program")
     if name == "env":
         return _refuse_env(args)
     if name in RUNNERS or _LOADER.fullmatch(executable.rsplit("/", 1)[-1]):
@@ -100,14 +102,14 @@ def refuse_program(executable: str, args: Sequence[str]) -> Refused | None:
     return _refuse_inline(name, executable, args) or refuse_option(name, executable, args)
 
 
-def _refuse_carried(carrier: str, args: Sequence[str]) -> Refused | None:
+def _refuse_carried(carrier: str, args: Sequence[str]) -> CommandRefusal | None:
     args = args[1:] if args and args[0] == "--" else args
     if args and args[0].startswith("-"):
         return runs_others(f"{carrier} {args[0]}", "name the program right after it, without options")
     return refuse_program(args[0], args[1:]) if args else None
 
 
-def _refuse_env(args: Sequence[str]) -> Refused | None:
+def _refuse_env(args: Sequence[str]) -> CommandRefusal | None:
     """`env NAME=VALUE … program args`: the program is judged. Options of env itself are refused."""
     for place, word in enumerate(args):
         if word.startswith("-"):
@@ -120,7 +122,7 @@ def _refuse_env(args: Sequence[str]) -> Refused | None:
     return None
 
 
-def _refuse_inline(name: str, executable: str, args: Sequence[str]) -> Refused | None:
+def _refuse_inline(name: str, executable: str, args: Sequence[str]) -> CommandRefusal | None:
     if name in _POWERSHELL:
         found = next((word for word in args if _is_powershell_code(word)), None)
     elif name == "cmd":

@@ -7,7 +7,7 @@ Code = Literal["control_syntax", "not_one_command", "inline_script", "runs_other
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class CommandRefusal:
     """`code` is the kind of refusal, `what` the words that were found, `why` what they do, `remedy` what to write instead; why
     and remedy are clauses that begin with a verb."""
 
@@ -17,9 +17,9 @@ class Refused:
     remedy: str
 
 
-def inline(what: str) -> Refused:
+def inline(what: str) -> CommandRefusal:
     """Code on the command line, whose paths nobody can check."""
-    return Refused(
+    return CommandRefusal(
         "inline_script",
         what,
         "runs an inline script",
@@ -27,5 +27,5 @@ def inline(what: str) -> Refused:
     )
 
 
-def runs_others(what: str, remedy: str) -> Refused:
-    return Refused("runs_other_programs", what, "runs other programs than the one that is named", remedy)
+def runs_others(what: str, remedy: str) -> CommandRefusal:
+    return CommandRefusal("runs_other_programs", what, "runs other programs than the one that is named", remedy)

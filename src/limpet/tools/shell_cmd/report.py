@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from limpet.core.command import Aborted, Exited, Lost, Outcome, TimedOut, exit_code
-from limpet.tools.output import Shown
+from limpet.tools.output import OutputExcerpt
 from limpet.tools.tool import JsonObject
 
 Detail = Literal["minimal", "full"]
@@ -23,8 +23,8 @@ class Report:
 
     line: str
     outcome: Outcome
-    stdout: Shown
-    stderr: Shown
+    stdout: OutputExcerpt
+    stderr: OutputExcerpt
     duration: float
     executed_at: int
     detail: Detail
@@ -123,7 +123,7 @@ def _status(report: Report) -> str:
     return f"✅ Exit code {report.exit_code}"
 
 
-def _stream(title: str, shown: Shown, *, detail: str) -> list[str]:
+def _stream(title: str, shown: OutputExcerpt, *, detail: str) -> list[str]:
     if not shown.text:
         return []
     fence = "`" * max(3, 1 + _longest_run(shown.text))

@@ -8,7 +8,7 @@ from limpet.tools.arguments import read
 from limpet.tools.failures import LONGEST, brief
 from limpet.tools.shell_cmd.config import ShellCmdConfig
 from limpet.tools.shell_cmd.programs import refuse_program
-from limpet.tools.shell_cmd.refusal import Refused
+from limpet.tools.shell_cmd.refusal import CommandRefusal
 from limpet.tools.shell_cmd.tokens import refuse_command, refuse_parameter, unquoted
 from limpet.tools.tool import JsonObject
 
@@ -49,7 +49,7 @@ PARAMETERS: JsonObject = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ShellCmdRequest:
     """`timeout` is in seconds."""
 
     command: str
@@ -66,7 +66,7 @@ class Request:
         return brief(" ".join([self.command, *map(_quoted, self.parameters)]), LONGEST)
 
 
-def read_request(arguments: Mapping[str, Any], config: ShellCmdConfig) -> Request:
+def read_request(arguments: Mapping[str, Any], config: ShellCmdConfig) -> ShellCmdRequest:
     """The request. Raises BadArguments. A timeout of 0 is the default, as in seed 03's first implementation."""
     given = read(arguments, tool=NAME, names=tuple(PARAMETERS["properties"]), example=EXAMPLE)
     command = unquoted(given.text("command"))
@@ -74,7 +74,7 @@ def read_request(arguments: Mapping[str, Any], config: ShellCmdConfig) -> Reques
         raise given.wrong("command is empty")
     milliseconds = given.number("timeout", least=0, most=LONGEST_TIMEOUT)
     directory = given.optional_text("directory", may_be_empty=True)
-    return Request(
+    return ShellCmdRequest(
         command=command,
         parameters=given.texts("parameters"),
         directory=directory if directory and directory.strip() else None,
@@ -85,7 +85,7 @@ def read_request(arguments: Mapping[str, Any], config: ShellCmdConfig) -> Reques
     )
 
 
-def refuse_request(request: Request, config: ShellCmdConfig) -> Refused | None:
+def refuse_request(request: ShellCmdRequest, config: ShellCmdConfig) -> CommandRefusal | None:
     """Why its words cannot be run as they are, whatever files there are; None if nothing is wrong with them."""
     if found := refuse_command(request.command):
         return found

@@ -6,7 +6,7 @@ Sources: seed 03 (Safety Model), and the list of bypasses that its first impleme
 import re
 from collections.abc import Iterator
 
-from limpet.tools.shell_cmd.refusal import Refused
+from limpet.tools.shell_cmd.refusal import CommandRefusal
 
 # As the seed has them: refused wherever they stand, since the words were once read by a shell.
 _CONTROL = re.compile(r"&&|\|\||\$\(|[&|;<>`\n\r]")
@@ -22,20 +22,20 @@ _LONGEST_CLUSTER = 16
 _DEEPEST = 4  # values within values, as in --form=file=@path
 
 
-def refuse_command(command: str) -> Refused | None:
+def refuse_command(command: str) -> CommandRefusal | None:
     """Why `command` is not the name of one program, or None."""
     if found := _CONTROL.search(command):
         return control(found.group(), "command")
     words = command.split()
     if len(words) > 1:
-        return Refused(
+        return CommandRefusal(
             "not_one_command",
             command,
             f"holds {len(words)} words, and command is the program alone",
             f"give command {words[0]!r} and the other words in parameters, one for each",
         )
     if command != "[" and (found := _EXPANDED.search(command)):
-        return Refused(
+        return CommandRefusal(
             "control_syntax",
             found.group(),
             "in command is shell syntax, and there is no shell",
@@ -44,12 +44,12 @@ def refuse_command(command: str) -> Refused | None:
     return None
 
 
-def refuse_parameter(place: int, word: str) -> Refused | None:
+def refuse_parameter(place: int, word: str) -> CommandRefusal | None:
     """Why this parameter is refused where the syntax is strict: without a shell it is inert, but it shows a misunderstanding."""
     if found := _CONTROL.search(word):
         return control(found.group(), f"parameters[{place}]")
     if found := _VARIABLE.fullmatch(word):
-        return Refused(
+        return CommandRefusal(
             "control_syntax",
             word,
             f"in parameters[{place}] is a variable, and no shell expands it",
@@ -58,9 +58,9 @@ def refuse_parameter(place: int, word: str) -> Refused | None:
     return None
 
 
-def control(found: str, where: str) -> Refused:
+def control(found: str, where: str) -> CommandRefusal:
     shown = {"\n": "line break", "\r": "carriage return"}.get(found, found)
-    return Refused(
+    return CommandRefusal(
         "control_syntax",
         shown,
         f"in {where} is shell control syntax (chaining, pipes, redirection, substitution, background), which is not run",

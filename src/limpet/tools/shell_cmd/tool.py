@@ -8,15 +8,15 @@ import anyio
 
 from limpet.core.command import STREAMS, Aborted, Exited, Stream
 from limpet.tools.arguments import BadArguments
-from limpet.tools.events import TOOL_STREAM, Build, Live, OnEvent, ToolEvent
+from limpet.tools.events import TOOL_STREAM, Build, LiveEvents, OnEvent, ToolEvent
 from limpet.tools.failures import EXPECTED, explained
-from limpet.tools.output import Shown, head, show_whole, with_file
+from limpet.tools.output import OutputExcerpt, head, show_whole, with_file
 from limpet.tools.shell_cmd.artifacts import describe
-from limpet.tools.shell_cmd.checks import Checked, Rejected, check
+from limpet.tools.shell_cmd.checks import CheckedCommand, RejectedCommand, check
 from limpet.tools.shell_cmd.config import ShellCmdConfig
 from limpet.tools.shell_cmd.executions import Execution, Executions
 from limpet.tools.shell_cmd.report import Detail, Report, as_json, as_markdown, assistant_text, how_it_ended
-from limpet.tools.shell_cmd.request import NAME, PARAMETERS, Request, is_ai_command, read_request
+from limpet.tools.shell_cmd.request import NAME, PARAMETERS, ShellCmdRequest, is_ai_command, read_request
 from limpet.tools.tool import JsonObject
 from limpet.tools.view import as_files_know, redacted, screened
 from limpet.workspace.audit import Call
@@ -96,7 +96,7 @@ class ShellCmdTool:
         try:
             checked = await check(view, request, self._config)
             result = await self._execute(view, request, checked, call_id)
-        except Rejected as rejected:
+        except RejectedCommand as rejected:
             await view.audit(
                 NAME,
                 command=request.line,
@@ -109,7 +109,9 @@ class ShellCmdTool:
             result = explained(error)
         return redacted(view, result)
 
-    async def _execute(self, view: Workspace, request: Request, checked: Checked, call_id: str | None) -> JsonObject:
+    async def _execute(
+        self, view: Workspace, request: ShellCmdRequest, checked: CheckedCommand, call_id: str | None
+    ) -> JsonObject:
         execution = self._executions.queue(
             session=self._session,
             chat=self._chat,
@@ -136,9 +138,14 @@ class ShellCmdTool:
         return await self._answer(view, request, checked, execution, result)
 
     async def _run(
-        self, view: Workspace, request: Request, checked: Checked, execution: Execution, call_id: str | None
+        self,
+        view: Workspace,
+        request: ShellCmdRequest,
+        checked: CheckedCommand,
+        execution: Execution,
+        call_id: str | None,
     ) -> RunResult:
-        live = Live(self._on_event, _events_of(execution, call_id))
+        live = LiveEvents(self._on_event, _events_of(execution, call_id))
         self._executions.advance(execution.id, "running")
         result = await view.run(
             (request.command, *request.parameters),
@@ -154,7 +161,12 @@ class ShellCmdTool:
         return result
 
     async def _answer(
-        self, view: Workspace, request: Request, checked: Checked, execution: Execution, result: RunResult
+        self,
+        view: Workspace,
+        request: ShellCmdRequest,
+        checked: CheckedCommand,
+        execution: Execution,
+        result: RunResult,
     ) -> JsonObject:
         is_ai = is_ai_command(request.command, self._config.ai_commands)
         detail: Detail = "full" if is_ai else request.detail
@@ -180,7 +192,7 @@ class ShellCmdTool:
 
     async def _show(
         self, view: Workspace, execution: Execution, result: RunResult, stream: Stream, detail: Detail
-    ) -> Shown:
+    ) -> OutputExcerpt:
         kept, name = result.kept[stream], f"{execution.id}-{stream}"
         if detail == "full":
             return await show_whole(view, kept, limit=self._config.most_output, name=name)

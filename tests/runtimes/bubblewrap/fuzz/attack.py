@@ -14,7 +14,7 @@ from limpet.core.command import Command, Exited, Position, Script, Terminal
 from limpet.core.errors import LimpetError
 from limpet.core.ports import Sandbox, SandboxRef, SandboxSpec, TimeToLive
 from limpet.runtimes.bubblewrap import BubblewrapRuntime, BubblewrapSettings
-from limpet.runtimes.bubblewrap.settings import Place
+from limpet.runtimes.bubblewrap.settings import BoxPaths
 from tests.runtimes.bubblewrap.fuzz.proxy import LyingProxy
 
 _PATIENCE = 0.3  # seconds for one conversation: a lie may be that nothing is said
@@ -172,7 +172,7 @@ async def attacking(home: Path) -> AsyncIterator[Attack]:
         ):
             victim = await true.create(SandboxSpec(name="victim", lifetime=TimeToLive(600.0)))
             neighbour = await lying.create(SandboxSpec(name="neighbour"))
-            listens, agent = (Place.of(each, "victim").socket for each in (homes[1], homes[0]))
+            listens, agent = (BoxPaths.of(each, "victim").socket for each in (homes[1], homes[0]))
             proxy = LyingProxy(listens, agent)
             tasks.start_soon(proxy.serve, tasks)
             while not listens.exists():

@@ -4,7 +4,7 @@ import random
 import struct
 from collections.abc import Callable, Iterator
 
-from limpet.runtimes.bubblewrap.inside import wire
+from limpet.runtimes.agent import wire
 
 _KINDS = (wire.REPLY, wire.REFUSED, wire.DATA, wire.READ_END, wire.ENDED, wire.DONE, 0, 7, 200)
 _ODD: tuple[object, ...] = (

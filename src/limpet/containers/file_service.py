@@ -1,0 +1,311 @@
+"""The files of containers: what changed is seen, recorded and given out. The bytes stay where they are, in the box's directory.
+
+Never follows a link: every look goes through the sandbox's `Files`.
+"""
+
+import posixpath
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import Self
+
+import anyio
+from anyio import to_thread
+
+from limpet.containers.attachments import IncomingFile, final_names
+from limpet.containers.boxes import Boxes
+from limpet.containers.captures import CaptureResult, Captures
+from limpet.containers.changes import is_known, safe_name
+from limpet.containers.container import ContainerSettings
+from limpet.containers.contents import Choose, CountingReader, opened, whole
+from limpet.containers.file_copies import DATA, FileCopies
+from limpet.containers.meter import Meter
+from limpet.containers.quotas import Quotas
+from limpet.containers.tree_watcher import TreeWatcher
+from limpet.core.clock import Clock
+from limpet.core.errors import FileError, FileMissing, NotFound, QuotaExceeded, StoreError
+from limpet.core.ports import Files
+from limpet.store.containers import ContainerRecord
+from limpet.store.files import ContainerFileRecord, ContainerFiles
+from limpet.store.records import Order, Page
+
+LAST_SECONDS = 2.0
+FindRunning = Callable[[str, str], Awaitable[ContainerRecord]]
+FindReadable = Callable[[str, str], Awaitable[ContainerRecord]]
+
+
+class ContainerFileService:
+    """The files of every container, as clients list and download them.
+
+    While it is open (`async with`) a capture reads only what changed.
+    `running` and `readable` give a tenant's container or raise what the client is told; `readable` also gives expired ones.
+    """
+
+    def __init__(
+        self,
+        rows: ContainerFiles,
+        boxes: Boxes,
+        *,
+        running: FindRunning,
+        readable: FindReadable,
+        settings: ContainerSettings,
+        clock: Clock,
+        copies: FileCopies,
+        quotas: Quotas,
+        meter: Meter,
+    ) -> None:
+        self._rows = rows
+        self._copies = copies
+        self._quotas = quotas
+        self._boxes = boxes
+        self._running = running
+        self._readable = readable
+        self._settings = settings
+        self._watching = TreeWatcher()
+        self._captures = Captures(
+            rows,
+            boxes,
+            copies=copies,
+            settings=settings,
+            clock=clock,
+            meter=meter,
+            watching=self._watching,
+            quota=quotas.settings,
+        )
+        self._stack = AsyncExitStack()
+
+    @property
+    def max_bytes(self) -> int:
+        """The most that a file may have to be taken or kept."""
+        return self._settings.max_bytes_per_file
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._watching)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._stack.aclose()
+
+    async def capture(self, record: ContainerRecord, *, response_id: str | None = None) -> CaptureResult:
+        """Record the files that changed since the last capture, as written by that response; forget those that are gone.
+
+        A file is changed when its content is. At most `max_files_per_exec` are given back; what there is more is recorded as it was
+        seen, without its hash, as is what lies over `max_bytes_per_file`. An overwritten path keeps its file's id. StoreError, FileError.
+        """
+        box = self._boxes.of(record.id)
+        async with box.files_lock:
+            if self._boxes.of(record.id) is not box:
+                return CaptureResult()  # the container ended while this waited
+            return await self._captures.capture(record, response_id=response_id)
+
+    async def capture_last(self, record: ContainerRecord) -> None:
+        """What detached processes wrote is listed before the container's data goes, as far as that can be done at once. Call with its
+        box's file_service held."""
+        with suppress(StoreError, FileError), anyio.move_on_after(LAST_SECONDS):
+            if self._may_have_changed(record):
+                await self._captures.capture(record, response_id=None)
+
+    async def count_missing(self, record: ContainerRecord) -> int:
+        """How many recorded files are no longer there."""
+        box = self._boxes.of(record.id)
+        async with box.files_lock:
+            return await self._captures.count_missing(record)
+
+    async def recorded(self, container_id: str, paths: Iterable[str]) -> frozenset[str]:
+        """Those of these paths that are among the container's files."""
+        box = self._boxes.of(container_id)
+        async with box.files_lock:
+            known = await self._captures.known(container_id)
+            return frozenset(path for path in paths if path in known)
+
+    async def list(
+        self, tenant: str, container_id: str, *, limit: int = 20, after: str | None = None, order: Order = "desc"
+    ) -> Page[ContainerFileRecord]:
+        """A page of a container's files; those of a running box are looked at first. NotFound."""
+        record = await self._readable(tenant, container_id)
+        if self._may_have_changed(record):
+            await self.capture(record)
+        return await self._rows.list(tenant, container_id, limit=limit, after=after, order=order)
+
+    async def get(self, tenant: str, container_id: str, file_id: str) -> ContainerFileRecord:
+        """One file's row, also of an expired container. NotFound."""
+        await self._readable(tenant, container_id)
+        return await self._file(tenant, container_id, file_id)
+
+    async def open_content(
+        self, tenant: str, container_id: str, file_id: str, *, choose: Choose = whole
+    ) -> tuple[ContainerFileRecord, AsyncGenerator[bytes, None]]:
+        """A file's row, as it is now, and those of its `bytes` bytes that `choose` chooses, in pieces; close the generator if you stop
+        early. The row's `sha256` is empty where it may not be that of these bytes.
+
+        NotFound, or 400 `container_expired`: an expired container's data is gone.
+        """
+        record = await self._running(tenant, container_id)
+        row = await self._file(tenant, container_id, file_id)
+        files = self._boxes.files(record)
+        row = await self._refresh(record, files, row)
+        try:
+            return await opened(files, row, choose)
+        except FileError as error:
+            raise _no_file(container_id, file_id) from error
+
+    async def put(
+        self,
+        tenant: str,
+        container_id: str,
+        name: str,
+        data: AsyncIterator[bytes],
+        *,
+        is_bounded: bool = True,
+    ) -> ContainerFileRecord:
+        """Write a file at /mnt/data/<name>, made safe, whole or not at all; an existing one is replaced and keeps its id.
+
+        413 `file_too_large` over `max_bytes_per_file`, unless whoever took it in has bounded it; what a directory of that name raises is
+        a FileError.
+        """
+        record = await self._running(tenant, container_id)
+        box = self._boxes.of(container_id)
+        async with box.boot_lock:
+            await self._boxes.prepare_files(record)
+        most = self.max_bytes if is_bounded else None
+        async with box.files_lock:
+            files = self._boxes.files(record)
+            return await self._write(record, files, safe_name(name), data, most=most)
+
+    async def bring(self, record: ContainerRecord, incoming: Sequence[IncomingFile]) -> Sequence[ContainerFileRecord]:
+        """Write files to /mnt/data under names of their own: none of them replaces another, or a file that is there. All or none.
+        Their size is bounded by whoever took them in. Gives their rows, in order."""
+        if not incoming:
+            return []
+        box = self._boxes.of(record.id)
+        async with box.boot_lock:
+            await self._boxes.prepare_files(record)
+        rows = []
+        async with box.files_lock:
+            files = self._boxes.files(record)
+            names = await self._final_names(files, [file.name for file in incoming])
+            try:
+                for file, name in zip(incoming, names, strict=True):
+                    rows.append(await self._write(record, files, name, file.open(), most=None))
+            except BaseException:
+                with anyio.move_on_after(LAST_SECONDS, shield=True):
+                    await self._take_back(record, files, rows)
+                raise
+        return rows
+
+    async def _final_names(self, files: Files, wanted: Sequence[str]) -> Sequence[str]:
+        """Names that nothing in /mnt/data has."""
+        most = self._settings.max_entries
+        listed = await files.list(DATA, limit=most)
+        taken = await to_thread.run_sync(lambda: {stat.path.rpartition("/")[2] for stat in listed})
+        names = final_names(wanted, taken)
+        while len(listed) == most and (found := [name for name in names if await _is_there(files, name)]):
+            taken |= set(found)
+            names = final_names(wanted, taken)
+        return names
+
+    async def _take_back(self, record: ContainerRecord, files: Files, rows: Sequence[ContainerFileRecord]) -> None:
+        """Call with its file_service held."""
+        known = await self._captures.known(record.id)
+        for row in rows:
+            with suppress(FileError, StoreError):  # what stays is listed, and its owner can delete it
+                await files.delete(row.path)
+                await self._rows.delete(record.id, row.id)
+                known.pop(row.path, None)
+        self._copies.nudge()
+
+    async def _write(
+        self,
+        record: ContainerRecord,
+        files: Files,
+        name: str,
+        data: AsyncIterator[bytes],
+        *,
+        most: int | None,
+    ) -> ContainerFileRecord:
+        """Call with its file_service held."""
+        known = await self._captures.known(record.id)
+        path = posixpath.join(DATA, name)
+        if path not in known:
+            self._quotas.allow_file(len(known))
+        counted = CountingReader(self._quotas.bounded(record.tenant, data), most=most)
+        stat = await files.write(path, counted.pieces())
+        async with self._copies.taken(
+            files, stat.path, size=stat.size, tenant=record.tenant, sha256=counted.sha256
+        ) as copy:
+            try:
+                return await self._captures.store(record, stat, copy)
+            except QuotaExceeded:
+                if path not in known:
+                    with suppress(FileError):
+                        await files.delete(path)
+                raise
+
+    async def delete(self, tenant: str, container_id: str, file_id: str) -> None:
+        """Remove a file from the box and from the list. NotFound."""
+        record = await self._running(tenant, container_id)
+        row = await self._file(tenant, container_id, file_id)
+        box = self._boxes.of(container_id)
+        async with box.files_lock:
+            try:
+                await self._boxes.files(record).delete(row.path)
+            except FileMissing:
+                pass  # a command was quicker; the row goes all the same
+            await self._rows.delete(container_id, file_id)
+            self._copies.nudge()
+            (await self._captures.known(container_id)).pop(row.path, None)
+
+    async def is_empty(self, container_id: str) -> bool:
+        """Whether no file of it was ever recorded, or all were deleted. Call with its files lock held."""
+        return not await self._captures.known(container_id)
+
+    async def clear(self, container_id: str) -> None:
+        """Forget all files of a container that is deleted."""
+        await self._rows.clear(container_id)
+        self._copies.nudge()
+
+    def _may_have_changed(self, record: ContainerRecord) -> bool:
+        """Whether commands may have written since the last capture: there is a box, here or of an earlier process."""
+        if record.status != "running":
+            return False
+        return self._boxes.of(record.id).sandbox is not None or (
+            record.ref is not None and self._boxes.data_directory(record) is not None
+        )
+
+    async def _file(self, tenant: str, container_id: str, file_id: str) -> ContainerFileRecord:
+        row = await self._rows.get(tenant, container_id, file_id)
+        if row is None:
+            raise _no_file(container_id, file_id)
+        return row
+
+    async def _refresh(self, record: ContainerRecord, files: Files, row: ContainerFileRecord) -> ContainerFileRecord:
+        """The row after a look at the file, which a command may have changed since the last capture."""
+        box = self._boxes.of(record.id)
+        async with box.files_lock:
+            try:
+                stat = await files.stat(row.path)
+            except FileError as error:
+                raise _no_file(record.id, row.id) from error
+            if stat.kind != "file":
+                raise _no_file(record.id, row.id)
+            if is_known(row, stat) and (row.sha256 or row.too_large):
+                return row
+            try:
+                await self._captures.record(record, files, stat, response_id=row.response_id)
+            except FileError as error:
+                raise _no_file(record.id, row.id) from error
+            return (await self._captures.known(record.id)).get(row.path, row)
+
+
+async def _is_there(files: Files, name: str) -> bool:
+    try:
+        await files.stat(posixpath.join(DATA, name))
+    except FileMissing:
+        return False
+    return True
+
+
+def _no_file(container_id: str, file_id: str) -> NotFound:
+    return NotFound(
+        f"There is no file {file_id} in the container {container_id}. List its files to see those that there are.",
+        code="container_file_not_found",
+    )

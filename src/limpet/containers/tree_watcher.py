@@ -1,0 +1,138 @@
+"""The kernel's watches on the directories of all containers: armed, fired, and shared out among the trees (`watched_tree`)."""
+
+import errno
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Protocol, Self
+
+import anyio
+
+from limpet.runtimes.inotify import Inotify
+
+log = logging.getLogger("limpet.containers")
+
+MOST_WATCHES = 50_000  # of all containers together; each takes about 1 KiB of the kernel's memory
+
+
+class WatchedPaths(Protocol):
+    """A tree whose directories are watched. `watches` is how many of them are; `is_whole` tells it that events were lost."""
+
+    watches: int
+    is_whole: bool
+
+    def fired(self, path: str, watch: int) -> None:
+        """Something happened in that directory, and its watch is gone. Called with the lock held."""
+        ...
+
+
+class TreeWatcher:
+    """The one inotify instance of this process and the trees that it watches. Open it with `async with`; without an instance (the host
+    has none left) every look reads everything.
+
+    There are at most `most` watches; a tree may take half of what the others have left, so that there is always some for a small one.
+    """
+
+    def __init__(self, *, most: int = MOST_WATCHES) -> None:
+        self._most = most
+        self._inotify: Inotify | None = None
+        self._lock = threading.Lock()
+        self._watched: dict[int, tuple[WatchedPaths, str]] = {}
+        self._trees: set[WatchedPaths] = set()
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._inotify = Inotify.open()
+        except OSError:
+            return self  # every look reads everything: slower, and as true
+        self._stack.callback(self._close)
+        tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        tasks.start_soon(self._read_for_ever, self._inotify)
+        self._stack.callback(tasks.cancel_scope.cancel)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._stack.aclose()
+
+    def collect(self) -> None:
+        """Take over what happened until now."""
+        with self._lock:
+            if self._inotify is None:
+                return
+            fired = self._inotify.fired()
+            for watch in fired.watches:
+                if watch in self._watched:
+                    tree, path = self._release(watch)
+                    tree.fired(path, watch)
+            if fired.has_lost_some:
+                for tree in self._trees:
+                    tree.is_whole = True
+
+    @property
+    def is_working(self) -> bool:
+        return self._inotify is not None
+
+    @property
+    def descriptor(self) -> int | None:
+        return None if self._inotify is None else self._inotify.fileno()
+
+    def arm(self, tree: WatchedPaths, path: str, descriptor: int) -> int | None:
+        """Watch a directory of a tree. None where there is nothing to watch with; OSError where watches run out."""
+        with self._lock:
+            if self._inotify is None:
+                return None
+            watch = self._inotify.watch(descriptor)
+            if watch in self._watched:
+                before, former = self._release(watch)
+                if (before, former) != (tree, path):
+                    # The same directory at its former place, where nothing is now.
+                    before.fired(former, watch)
+            others = len(self._watched) - tree.watches
+            if tree.watches >= (self._most - others) // 2:
+                self._inotify.forget(watch)
+                raise OSError(errno.ENOSPC, "too many directories are watched")
+            self._watched[watch] = (tree, path)
+            self._trees.add(tree)
+            tree.watches += 1
+            return watch
+
+    def _release(self, watch: int) -> tuple[WatchedPaths, str]:
+        """Called with the lock held."""
+        tree, path = self._watched.pop(watch)
+        tree.watches -= 1
+        return tree, path
+
+    def disarm(self, tree: WatchedPaths, path: str, watch: int) -> None:
+        with self._lock:
+            if self._watched.get(watch) == (tree, path):
+                self._release(watch)
+                if self._inotify is not None:
+                    self._inotify.forget(watch)
+
+    def drop(self, tree: WatchedPaths) -> None:
+        with self._lock:
+            self._trees.discard(tree)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        with self._lock:
+            yield
+
+    async def _read_for_ever(self, inotify: Inotify) -> None:
+        # So that the kernel's queue never fills while nobody looks.
+        while True:
+            await anyio.wait_readable(inotify.fileno())
+            try:
+                self.collect()
+            except Exception:
+                log.exception("The watches of containers' files are given up.")
+                self._close()
+                return
+
+    def _close(self) -> None:
+        with self._lock:
+            if self._inotify is not None:
+                self._inotify.close()
+            self._inotify = None

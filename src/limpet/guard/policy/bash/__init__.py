@@ -1,0 +1,1 @@
+"""Bash scripts, read as bash would run them: parser, tree and an interpreter that runs nothing."""

@@ -1,0 +1,98 @@
+"""One rule, tried at one place: it fits, it may still come to fit, or it never will. Linear in what it looks at."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from limpet.guard.redaction.token_shapes import Run, TokenShape
+
+_DIGIT = re.compile(rb"[0-9]")
+_LETTER = re.compile(rb"[A-Za-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Bytes `start` to `end` are to be hidden."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartialMatch:
+    """More bytes decide. Those before `public` are no secret, whatever comes."""
+
+    public: int
+
+
+class AnchoredMatcher:
+    """A rule in the form in which it is tried."""
+
+    def __init__(self, rule: TokenShape) -> None:
+        self.name = rule.name
+        self.is_general = rule.is_general
+        self._hides = rule.hides
+        self._mixed = rule.mixed
+        self._first = _first(rule.runs)
+        self._unless = re.compile(rule.unless) if rule.unless else None
+        self._before = re.compile(rule.before) if rule.before else None
+        after = f"(?![{rule.after}])" if rule.after else ""
+        self._fits = re.compile(("".join(f"({_taken(run)})" for run in rule.runs) + after).encode())
+        self._open = re.compile(_unfinished(rule.runs).encode())
+        lead = rule.runs[: rule.hides] if rule.hides else ()
+        self._lead = re.compile("".join(_taken(run) for run in lead).encode())
+        self._longest = sum(run.high for run in rule.runs)
+
+    def at(
+        self, data: bytes, head: int, body: int, *, is_whole: bool, looks_back: bool = True
+    ) -> Match | PartialMatch | None:
+        """Whether it fits where its head stands, from `head` to `body`. `is_whole`: no more bytes will come."""
+        if body < len(data) and data[body] not in self._first:
+            return None
+        # Open also where what stands before forbids it: a colour that is still to come may let it begin anew.
+        if not is_whole and len(data) - body <= self._longest and self._open.match(data, body):
+            return PartialMatch(self._public(data, body))
+        if looks_back and self._before is not None and not self._before.match(data, head):
+            return None
+        found = self._fits.match(data, body)
+        if found is None:
+            return None
+        start, end = (head, found.end()) if self._hides is None else found.span(self._hides + 1)
+        if self._mixed and not (_DIGIT.search(data, start, end) and _LETTER.search(data, start, end)):
+            return None
+        if self._unless is not None and self._unless.fullmatch(data, start, end):
+            return None
+        return Match(start, end)
+
+    def _public(self, data: bytes, body: int) -> int:
+        """Where its hidden part begins, as far as that can be said."""
+        if self._hides is None:
+            return body
+        lead = self._lead.match(data, body)
+        return lead.end() if lead else len(data)
+
+
+def _first(runs: tuple[Run, ...]) -> frozenset[int]:
+    """The bytes with which it can go on behind its head."""
+    found: frozenset[int] = frozenset()
+    for run in runs:
+        found |= _members(run.of)
+        if run.low:
+            break
+    return found
+
+
+@cache
+def _members(of: str) -> frozenset[int]:
+    return frozenset(found.start() for found in re.finditer(f"[{of}]".encode(), bytes(range(256))))
+
+
+def _taken(run: Run) -> str:
+    return f"[{run.of}]{{{run.low},{run.high}}}+"
+
+
+def _unfinished(runs: tuple[Run, ...]) -> str:
+    """What the data's end may have cut off: some runs whole, then one that reaches the end."""
+    first, *rest = runs
+    reaches = f"[{first.of}]{{0,{first.high}}}+\\Z"
+    return f"(?:{reaches}|{_taken(first)}{_unfinished(tuple(rest))})" if rest else f"(?:{reaches})"

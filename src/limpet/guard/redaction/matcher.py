@@ -1,0 +1,236 @@
+"""Where secrets stand in output: one pass finds how they begin (Aho-Corasick), each beginning is then tried in its place.
+
+What is found at a place depends on the bytes from there on, a bounded number of them, and on at most CONTEXT bytes before. So
+`find` can say from which place on more bytes are needed, and a stream is screened exactly as its whole would be.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+from limpet.guard.redaction import escapes
+from limpet.guard.redaction.anchored_match import AnchoredMatcher, Match, PartialMatch
+from limpet.guard.redaction.token_shapes import TokenShape
+
+# How many bytes before a place may matter for it.
+CONTEXT = 32
+# A hidden stretch is no longer than this once its escape sequences are counted in.
+REACH = 4096
+# A token of known shape is found among colours if it is no longer.
+COLOURED = 512
+# So often what is escaped is undone that was escaped before: a page in a JSON string in a log of JSON.
+NESTED = 4
+_HEAD = 12
+# Up to so many heads the fastest automaton is taken: twice as fast as the next, a few KiB for each head.
+_MANY = 8192
+# Which of two stretches that begin together gives the name.
+KNOWN, FAMILY, GENERAL, PATTERN = range(4)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Bytes to hide, from `start` up to `end`, and as what."""
+
+    start: int
+    rank: int
+    end: int
+    name: str
+
+
+@dataclass(slots=True)
+class MatchResult:
+    """What is known of some bytes. All spans that begin before `undecided` are there; up to `public` nothing can become part of a
+    known secret or of the hidden part of a token, so that these bytes may be shown to somebody who waits."""
+
+    undecided: int
+    public: int
+    spans: list[Span] = field(default_factory=list)
+
+    def wait(self, start: int, public: int) -> None:
+        """More bytes decide what begins at `start`; those before `public` are no secret."""
+        self.undecided = min(self.undecided, start)
+        self.public = min(self.public, public)
+
+
+class _Literals:
+    """Known forms that begin with the same bytes."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, dict[bytes, str]] = {}
+        self._ordered: list[bytes] = []
+        self._lengths: list[int] = []
+
+    def add(self, form: bytes, name: str) -> None:
+        self._names.setdefault(len(form), {}).setdefault(form, name)
+
+    def close(self) -> None:
+        self._lengths = sorted(self._names, reverse=True)
+        self._ordered = sorted(form for names in self._names.values() for form in names)
+
+    def at(self, data: bytes, at: int) -> tuple[int, str] | None:
+        """The end and the name of the longest that stands there."""
+        for length in self._lengths:
+            name = self._names[length].get(data[at : at + length])
+            if name is not None:
+                return at + length, name
+        return None
+
+    def may_follow(self, data: bytes, at: int) -> bool:
+        """Whether the data's end cuts one off."""
+        return len(data) - at < self._lengths[0] and _begins(self._ordered, data[at:])
+
+
+@dataclass(slots=True)
+class _Beginning:
+    literals: _Literals | None = None
+    rules: list[AnchoredMatcher] = field(default_factory=list)
+    is_trigger: bool = False
+
+
+class SecretMatcher:
+    """Finds known forms and shapes. Built once, then only read."""
+
+    def __init__(self, forms: Iterable[tuple[bytes, str]], rules: Sequence[TokenShape]) -> None:
+        heads: dict[bytes, _Beginning] = {}
+        known = list(forms)
+        for form, name in known:
+            head = heads.setdefault(form[:_HEAD], _Beginning())
+            head.literals = head.literals or _Literals()
+            head.literals.add(form, name)
+        secret = set(heads)
+        for rule in rules:
+            anchored = AnchoredMatcher(rule)
+            for text in rule.heads:
+                heads.setdefault(text.encode(), _Beginning()).rules.append(anchored)
+        public = set(heads) - secret
+        self._reach = max([len(form) for form, _ in known] + [COLOURED if rules else 0])
+        for trigger in escapes.triggers(bytes({byte for form, _ in known for byte in form})) if heads else ():
+            heads.setdefault(trigger, _Beginning()).is_trigger = True
+        for each in heads.values():
+            if each.literals is not None:
+                each.literals.close()
+        self._texts = sorted(heads)
+        self._matcher = [heads[text] for text in self._texts]
+        # What the end of some bytes may be of a head, how long heads are, and whether they are those of secrets.
+        self._beginnings = [
+            (_beginnings(texts), max(map(len, texts)), texts is secret) for texts in (secret, public) if texts
+        ]
+        implementation = Implementation.DFA if len(heads) <= _MANY else None
+        self._finder = BytesAhoCorasick(self._texts, implementation=implementation) if heads else None
+
+    def find(self, data: bytes, start: int, *, is_whole: bool) -> MatchResult:
+        """What begins at `start` or later. `is_whole`: no more bytes will come. `start` is where an earlier call was undecided."""
+        found = MatchResult(undecided=len(data), public=len(data))
+        triggers = self._try(data, start, found, is_whole=is_whole)
+        if self._reach:
+            self._look_behind_escapes(data, start, triggers, found, is_whole=is_whole, levels=NESTED)
+            found.undecided = escapes.between(data, start, found.undecided)
+        return found
+
+    def _try(self, data: bytes, start: int, found: MatchResult, *, is_whole: bool) -> list[int]:
+        """Try what begins plainly; returns where escape sequences that may matter begin."""
+        triggers: list[int] = []
+        if self._finder is None:
+            return triggers
+        for index, at, body in self._finder.find_matches_as_indexes(data, overlapping=True):
+            if at < start:
+                continue
+            head = self._matcher[index]
+            if head.literals is not None:
+                self._try_literals(head.literals, data, at, found, is_whole=is_whole)
+            for rule in head.rules:
+                match rule.at(data, at, body, is_whole=is_whole):
+                    case Match(begin, end):
+                        found.spans.append(Span(begin, GENERAL if rule.is_general else FAMILY, end, rule.name))
+                    case PartialMatch(public):
+                        found.wait(at, public)
+            if head.is_trigger:
+                triggers.append(at)
+        if not is_whole:
+            self._wait_for_heads(data, start, found)
+        return triggers
+
+    @staticmethod
+    def _try_literals(literals: _Literals, data: bytes, at: int, found: MatchResult, *, is_whole: bool) -> None:
+        if not is_whole and literals.may_follow(data, at):
+            found.wait(at, at)
+        if (known := literals.at(data, at)) is not None:
+            found.spans.append(Span(at, KNOWN, known[0], known[1]))
+
+    def _wait_for_heads(self, data: bytes, start: int, found: MatchResult) -> None:
+        """The end of the data may be the beginning of a head."""
+        for beginnings, longest, is_secret in self._beginnings:
+            for at in range(max(start, len(data) - longest + 1), len(data)):
+                if data[at:] in beginnings:
+                    found.wait(at, at if is_secret else len(data))
+                    break
+
+    def _look_behind_escapes(
+        self, data: bytes, start: int, triggers: list[int], found: MatchResult, *, is_whole: bool, levels: int
+    ) -> None:
+        """Find the known forms that are there only once the sequences are undone, so many `levels` of them."""
+        end = len(data)
+        if not is_whole and (cut := escapes.unfinished(data, start)) is not None:
+            found.wait(cut, cut)
+            triggers.append(cut)
+            end = cut
+        for first, last in _stretches(triggers, self._reach + escapes.LONGEST):
+            begin = escapes.run_start(data, start, max(start, first - self._reach))
+            stop = min(end, last + self._reach + escapes.LONGEST)
+            plain = escapes.Unescaped(data, begin, stop)
+            self._try_plain(data, plain, found, is_whole=is_whole or stop < end, levels=levels - 1)
+
+    def _try_plain(
+        self, data: bytes, plain: escapes.Unescaped, found: MatchResult, *, is_whole: bool, levels: int
+    ) -> None:
+        if self._finder is None:
+            return
+        inside = MatchResult(undecided=len(plain.data), public=len(plain.data))
+        triggers: list[int] = []
+        for index, at, body in self._finder.find_matches_as_indexes(plain.data, overlapping=True):
+            head = self._matcher[index]
+            if head.literals is not None:
+                self._try_literals(head.literals, plain.data, at, inside, is_whole=is_whole)
+            if head.is_trigger:
+                triggers.append(at)
+            # A colour may still come into what is open.
+            for rule in head.rules if plain.has_colours or not is_whole else ():
+                match rule.at(plain.data, at, body, is_whole=is_whole, looks_back=False):
+                    case Match(begin, end) if end - at <= COLOURED and plain.is_coloured(at, end):
+                        inside.spans.append(Span(begin, GENERAL if rule.is_general else FAMILY, end, rule.name))
+                    case PartialMatch() if len(plain.data) - at <= COLOURED:
+                        inside.wait(at, at)
+        if not is_whole:
+            self._wait_for_heads(plain.data, 0, inside)
+        if levels:
+            self._look_behind_escapes(plain.data, 0, triggers, inside, is_whole=is_whole, levels=levels)
+        for span in inside.spans:
+            begin, end = plain.start_of(span.start), plain.end_of(span.end)
+            if end - begin <= REACH:
+                found.spans.append(Span(begin, span.rank, end, span.name))
+        if inside.undecided < len(plain.data):
+            begin = plain.start_of(inside.undecided)
+            if len(data) - begin <= REACH:
+                found.wait(begin, begin)
+
+
+def _begins(ordered: Sequence[bytes], text: bytes) -> bool:
+    """Whether one of them begins with `text` and is longer."""
+    index = bisect_right(ordered, text)
+    return index < len(ordered) and ordered[index].startswith(text)
+
+
+def _beginnings(texts: Iterable[bytes]) -> frozenset[bytes]:
+    return frozenset(text[:length] for text in texts for length in range(1, len(text)))
+
+
+def _stretches(places: list[int], apart: int) -> Iterable[tuple[int, int]]:
+    """Places that are near to each other, as first and last of each group."""
+    places = sorted(places)
+    first = 0
+    for index in range(1, len(places) + 1):
+        if index == len(places) or places[index] - places[index - 1] > apart:
+            yield places[first], places[index - 1]
+            first = index

@@ -1,0 +1,170 @@
+"""Passes one model turn on to the client: items get their place in the response, the end of a message waits for its citations.
+
+A turn counts its items from 0 and knows nothing of shell outputs, which take a place each; so every item is given the next free
+place when it is announced. The last part of a message is held back until it is known whether the response ends with it.
+"""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+from limpet.core import events as ev
+from limpet.core import ids
+from limpet.core.errors import UpstreamBroken
+from limpet.responses.event_validator import EventValidator
+from limpet.responses.writer import Writer
+from limpet.upstreams.upstream import BadArguments, CallBegun, CallMade, CommandText, Emit, TurnEvent
+
+Json = dict[str, Any]
+
+
+class TurnForwarder:
+    """`environment` stands on every shell call: where it is (or, for a client's own shell, will be) carried out.
+
+    `items` are the items that are done, as the model made them, without our citations. Without `streams_commands` a command is
+    told once, whole, when it is done.
+
+    `take` raises UpstreamBroken, with the name `provider`, for an event that cannot be told on.
+    """
+
+    def __init__(self, writer: Writer, environment: Json, *, provider: str, streams_commands: bool = True) -> None:
+        self._writer = writer
+        self._provider = provider
+        self._validator = EventValidator()
+        self._environment = environment
+        self._streams_commands = streams_commands
+        self._places: dict[int, int] = {}
+        self._held: list[Emit] = []
+        self._begun: dict[int, Json] = {}
+        self._told: dict[int, list[str]] = {}
+        self.items: list[Json] = []
+
+    async def take(self, event: TurnEvent) -> None:
+        """Pass one event on, or hold it back."""
+        if self._held and not self._ends_same_item(event):
+            await self.release(())
+        match event:
+            case Emit(type, data):
+                await self._emit(type, data)
+            case CallBegun():
+                await self._begin(event)
+            case CommandText():
+                await self._command_text(event)
+            case CallMade():
+                await self._make(event)
+
+    async def release(self, citations: Sequence[Json]) -> None:
+        """Let the held end of a message go, with these annotations (`container_file_citation` without place in the text)."""
+        if not self._held:
+            return
+        held, self._held = self._held, []
+        part_done = held[0].data
+        part = deepcopy(part_done["part"])
+        for citation in citations:
+            placed = citation_with_index(citation, part.get("text") or "")
+            await self._pass_on(
+                ev.ANNOTATION_ADDED,
+                {
+                    "item_id": part_done["item_id"],
+                    "output_index": part_done["output_index"],
+                    "content_index": part_done["content_index"],
+                    "annotation_index": len(part.get("annotations") or []),
+                    "annotation": placed,
+                },
+            )
+            part["annotations"] = [*(part.get("annotations") or []), placed]
+        await self._pass_on(held[0].type, {**part_done, "part": part})
+        for event in held[1:]:
+            item = deepcopy(event.data["item"])
+            if citations and part_done["content_index"] < len(item.get("content") or []):
+                item["content"][part_done["content_index"]] = part
+            self.items.append(event.data["item"])
+            await self._pass_on(event.type, {**event.data, "item": item})
+
+    def _ends_same_item(self, event: TurnEvent) -> bool:
+        return (
+            isinstance(event, Emit)
+            and event.type == ev.ITEM_DONE
+            and (event.data.get("output_index") == self._held[0].data["output_index"])
+        )
+
+    async def _emit(self, type: str, data: Json) -> None:
+        if (problem := self._validator.problem(type, data)) is not None:
+            raise UpstreamBroken(self._provider, f"{problem}.")
+        if type == ev.PART_DONE and data.get("part", {}).get("type") == "output_text":
+            self._held = [Emit(type, data)]
+            return
+        if type == ev.ITEM_DONE and self._held:
+            self._held.append(Emit(type, data))
+            return
+        if type == ev.ITEM_DONE:
+            self.items.append(data["item"])
+        await self._pass_on(type, data)
+
+    async def _pass_on(self, type: str, data: Json) -> None:
+        index = data.get("output_index")
+        if index is not None and (place := self._place(index)) != index:
+            data = {**data, "output_index": place}
+        await self._writer.pass_on(type, data)
+
+    def _place(self, index: int) -> int:
+        if index not in self._places:
+            self._places[index] = self._writer.snapshot.next_index
+        return self._places[index]
+
+    async def _begin(self, event: CallBegun) -> None:
+        item = {
+            "id": ids.new_id(ids.SHELL_CALL),
+            "type": "shell_call",
+            "call_id": event.call_id,
+            "status": "in_progress",
+            "action": {"commands": [], "timeout_ms": None, "max_output_length": None},
+            "environment": self._environment,
+        }
+        self._begun[event.index] = item
+        self._told[event.index] = []
+        await self._writer.tell(ev.ITEM_ADDED, output_index=self._place(event.index), item=item)
+
+    async def _command_text(self, event: CommandText) -> None:
+        """Commands come in order; a piece of the next one closes nothing, `CallMade` does."""
+        told = self._told[event.index]
+        place = {"output_index": self._place(event.index), "command_index": event.command_index}
+        while len(told) <= event.command_index:
+            told.append("")
+            await self._writer.tell(ev.COMMAND_ADDED, **{**place, "command_index": len(told) - 1}, command="")
+        told[event.command_index] += event.text
+        if event.text and self._streams_commands:
+            await self._writer.tell(ev.COMMAND_DELTA, **place, delta=event.text)
+
+    async def _make(self, event: CallMade) -> None:
+        if event.index not in self._begun:
+            await self._begin(CallBegun(index=event.index, call_id=event.call_id))
+        item, told = self._begun[event.index], self._told[event.index]
+        bad = isinstance(event.arguments, BadArguments)
+        commands = tuple(told) if isinstance(event.arguments, BadArguments) else event.arguments.commands
+        for number, command in enumerate(commands):
+            missing = (
+                command[len(told[number]) :] if number < len(told) and command.startswith(told[number]) else command
+            )
+            await self._command_text(CommandText(index=event.index, command_index=number, text=missing))
+            place = {"output_index": self._place(event.index), "command_index": number}
+            await self._writer.tell(ev.COMMAND_DONE, **place, command=command)
+        action: Json = {"commands": list(commands), "timeout_ms": None, "max_output_length": None}
+        if not isinstance(event.arguments, BadArguments):
+            action["timeout_ms"] = event.arguments.timeout_ms
+            action["max_output_length"] = event.arguments.max_output_length
+        done = {**item, "action": action, "status": "incomplete" if bad else "completed"}
+        self.items.append(done)
+        await self._writer.tell(ev.ITEM_DONE, output_index=self._place(event.index), item=done)
+
+
+def citation_with_index(citation: Json, text: str) -> Json:
+    """The citation with `start_index` and `end_index`: where the text names the file's path or name, else the text's end."""
+    for name in (citation.get("path") or citation["filename"], citation["filename"]):
+        start = text.find(name)
+        if start >= 0:
+            break
+    else:
+        start, name = len(text), ""
+    shown = {key: citation[key] for key in ("type", "container_id", "file_id", "filename")}
+    return {**shown, "start_index": start, "end_index": start + len(name)}

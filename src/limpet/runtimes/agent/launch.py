@@ -1,0 +1,199 @@
+"""Starting one command: descriptors, a session and a subreaper of its own, limits, and then exec."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # signal without its enums, which cost 3 ms at every boot
+import fcntl
+import os
+import resource
+import struct
+
+from limpet.runtimes.agent import walls
+from limpet.runtimes.agent.tree import adopt_orphans, show_self
+
+_TAKE_TERMINAL = 0x540E
+_SET_SIZE = 0x5414
+_SIGKILL = 9
+_STARVES_FIRST = 500
+IGNORED = (_signal.SIGPIPE, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGXFSZ)
+
+
+class LaunchedProcess:
+    """What the agent holds of a command: its pid, the ends of its pipes, and one that closes when exec was reached."""
+
+    def __init__(self, pid: int, outputs: dict[int, int], stdin: int | None, executed: int | None) -> None:
+        self.pid = pid
+        self.outputs = outputs  # descriptor -> stream (1, 2)
+        self.stdin = stdin
+        self.executed = executed  # None where somebody else looks after it
+
+
+def make_first_to_go(pid: int) -> None:
+    """When memory runs out; only for what hides no more: a command that was executed, or one that is about to be."""
+    set_oom_score(pid, _STARVES_FIRST)
+
+
+def set_oom_score(pid: int, score: int) -> None:
+    """How likely the kernel chooses it when memory runs out (proc_pid_oom_score_adj(5)); quiet where it is gone."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY)
+    except OSError:
+        return  # it has ended already
+    try:
+        os.write(descriptor, str(score).encode())
+    except OSError:
+        return  # likewise
+    finally:
+        os.close(descriptor)
+
+
+def end_at_once(pid: int) -> None:
+    """Kill a child that is no command, and wait for it."""
+    try:
+        os.kill(pid, _SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return  # it was waited for already
+
+
+def start(
+    argv: list[str],
+    *,
+    cwd: str,
+    env: dict[str, str],
+    limits: dict[str, int],
+    wants_stdin: bool,
+    handed: tuple[int, ...] = (),
+) -> LaunchedProcess:
+    """Run `argv` with pipes, and with the descriptors `handed` under their own numbers. OSError where the box has no room for one
+    more process."""
+    out_read, out_write = os.pipe()
+    error_read, error_write = os.pipe()
+    done_read, done_write = os.pipe()
+    in_read, in_write = os.pipe() if wants_stdin else (os.open("/dev/null", os.O_RDONLY), None)
+    ours = [out_read, error_read, done_read] + ([] if in_write is None else [in_write])
+    theirs = [in_read, out_write, error_write, done_write]
+    try:
+        pid = os.fork()
+    except OSError:
+        _close(ours + theirs)
+        raise
+    if pid == 0:
+        for descriptor in handed:
+            os.set_inheritable(descriptor, True)
+        _become(
+            argv,
+            cwd=cwd,
+            env=env,
+            limits=limits,
+            streams=(in_read, out_write, error_write),
+            last=None if handed else done_write,
+        )
+    _close(theirs)
+    for descriptor in ours:
+        os.set_blocking(descriptor, False)
+    return LaunchedProcess(pid, {out_read: 1, error_read: 2}, in_write, done_read)
+
+
+def start_on_terminal(
+    argv: list[str], *, cwd: str, env: dict[str, str], limits: dict[str, int], size: tuple[int, int]
+) -> LaunchedProcess:
+    """Run `argv` on a terminal of its own; all that it shows is stream 1."""
+    master, slave = os.openpty()
+    resize(master, *size)
+    done_read, done_write = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        _close([master, slave, done_read, done_write])
+        raise
+    if pid == 0:
+        _become(argv, cwd=cwd, env=env, limits=limits, streams=(slave, slave, slave), last=done_write, terminal=True)
+    _close([slave, done_write])
+    for descriptor in (master, done_read):
+        os.set_blocking(descriptor, False)
+    return LaunchedProcess(pid, {master: 1}, master, done_read)
+
+
+def resize(master: int, columns: int, rows: int) -> None:
+    fcntl.ioctl(master, _SET_SIZE, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def _become(
+    argv: list[str],
+    *,
+    cwd: str,
+    env: dict[str, str],
+    limits: dict[str, int],
+    streams: tuple[int, int, int],
+    last: int | None,
+    terminal: bool = False,
+) -> None:
+    """In the child, and never back: turn into the command, or say on its standard error why not. `last` is the one descriptor that
+    stays open until then; None where others do, for a shell that waits."""
+    code = 127
+    try:
+        os.setsid()
+        adopt_orphans()
+        _signal.set_wakeup_fd(-1)
+        for number in IGNORED:
+            _signal.signal(number, _signal.SIG_DFL)
+        if terminal:
+            fcntl.ioctl(streams[0], _TAKE_TERMINAL, 0)
+        for target, descriptor in enumerate(streams):
+            os.dup2(descriptor, target)
+        walls.stand_behind()
+        if last is not None:
+            _starve_first(last)
+        os.umask(0o022)
+        os.chdir(cwd)
+        for name, value in limits.items():
+            number = getattr(resource, name)
+            hard = resource.getrlimit(number)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(number, (value, value))
+        code = _execute(argv, env)
+    except BaseException as error:  # noqa: BLE001 - a forked child must never run on as a second agent
+        os.write(2, f"{argv[0]}: {error}\n".encode("utf-8", "replace"))
+    finally:
+        os._exit(code)
+
+
+def _starve_first(last: int) -> None:
+    """Be chosen before the agent when memory runs out, from before the first instruction of the command on: what it forks at once
+    must not be as the agent is. Only who is not hidden can write that of itself, so everything of the agent's is closed first."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != last:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue  # the one that listed the directory
+    show_self()
+    make_first_to_go(os.getpid())
+
+
+def _execute(argv: list[str], env: dict[str, str]) -> int:
+    """Exec `argv` by the PATH of `env`; returns 126 or 127, as shells do, where that fails."""
+    program = argv[0]
+    places = [program]
+    if "/" not in program:
+        places = [f"{directory or '.'}/{program}" for directory in env.get("PATH", "/usr/bin:/bin").split(":")]
+    forbidden = ""
+    for place in places:
+        try:
+            os.execve(place, argv, env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            forbidden = error.strerror or str(error)
+    if forbidden:
+        os.write(2, f"{program}: {forbidden}\n".encode("utf-8", "surrogateescape"))
+        return 126
+    missing = "No such file or directory" if "/" in program else "command not found"
+    os.write(2, f"{program}: {missing}\n".encode("utf-8", "surrogateescape"))
+    return 127

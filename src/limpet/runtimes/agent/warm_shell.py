@@ -1,0 +1,328 @@
+"""The shell that waits: a real `bash -c`, started before its script is known.
+
+It is executed with room for a script as its argument. bash leaves that argument where the kernel has put it and reads it last,
+after the file that BASH_ENV names; that file is a pipe of ours, so bash waits there, all set up. For a command the agent writes the
+script into the room, through the shell's memory, and into the pipe what else differs: variables, directory, input. What runs then
+is bash's own way with -c: its messages, line numbers and traps, its exec of a last command. `tests/runtimes/bubblewrap/bash`
+compares the two, case by case.
+
+A shell waits only while no command runs, and every start takes it or ends it: so no command sees one, or has one at hand that it
+could stop, bound, slow down or write to for the next.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from _collections_abc import Callable  # what collections.abc gives, without loading collections
+
+from limpet.runtimes.agent import launch, tree, walls
+from limpet.runtimes.agent.spawn_trampoline import SpawnTrampoline
+
+SHELL = "/bin/bash"
+ROOM = 1 << 15  # bytes for a script
+_GUARD = b"kill -9 $$ #"  # what a shell does whose room nobody has filled
+_ORDERS = 60_000  # bytes that a pipe takes at once, for certain
+_PATIENCE = 0.02  # seconds that a start waits for a shell whose exec is under way
+_A_LITTLE = 0.0001
+_PROOF = 42
+_TRIES = 3
+_SIGCONT = 18
+
+# Names that bash reads at its start, keeps for itself or watches: DESIGN section 4, point 6.
+_OF_BASH = frozenset(
+    "_ CDPATH CHILD_MAX COLUMNS DIRSTACK EMACS ENV EPOCHREALTIME EPOCHSECONDS EUID EXECIGNORE FCEDIT FIGNORE FUNCNAME FUNCNEST"
+    " GLOBIGNORE GLOBSORT GROUPS HOME HOSTFILE HOSTNAME HOSTTYPE IFS IGNOREEOF INPUTRC INSIDE_EMACS LANG LANGUAGE LINENO LINES"
+    " LOCPATH MACHTYPE MAIL MAILCHECK MAILPATH MAPFILE NLSPATH OLDPWD OPTARG OPTERR OPTIND OSTYPE PATH PIPESTATUS POSIX_PEDANTIC"
+    " POSIXLY_CORRECT PPID PROMPT_COMMAND PROMPT_DIRTRIM PS0 PS1 PS2 PS3 PS4 PWD RANDOM REPLY SECONDS SHELL SHELLOPTS SHLVL SRANDOM"
+    " TERM TEXTDOMAIN TEXTDOMAINDIR TIMEFORMAT TMOUT TMPDIR TZ TZDIR UID auto_resume histchars".split()
+)
+_FAMILIES = ("BASH", "COMP", "COPROC", "GLIBC_", "HIST", "LC_", "LD_", "MALLOC_", "READLINE_", "TERM")
+_MOST_VARIABLES = 64
+# Where the room in its arguments, and that something ran before, could show: its own entries in /proc, lists of all variables,
+# what bash notes of the command before. A script that begins like an option is one for `bash -c`.
+_TELLING = ("/proc", "BASH_", "PIPESTATUS", "${!P", "declare", "typeset", "compgen")
+
+
+def can_use_waiting_shell(script: str, *, cwd: str, env: dict[str, str]) -> bool:
+    """Whether a waiting shell would do with this script just what a fresh `bash -c` does; where that is not certain, False.
+
+    A command that is no script, or that has a terminal, is not asked about: it never can.
+    """
+    if len(script) > ROOM or cwd.startswith("//") or len(env) > _MOST_VARIABLES:
+        return False
+    if script.startswith(("-", "+")) or any(word in script for word in _TELLING) or _may_list_variables(script):
+        return False
+    return all(_is_plain(name) for name in env)
+
+
+def _may_list_variables(script: str) -> bool:
+    """Whether there is a `set` in it that may have no arguments: it is not followed by an option or a plain word."""
+    at = script.find("set")
+    while at >= 0:
+        before, after = script[at - 1 : at], script[at + 3 :].lstrip(" \t")
+        is_set = script[at + 3 : at + 4].strip(" \t") == "" or not _is_of_word(script[at + 3])
+        if is_set and not _is_of_word(before) and not (_is_of_word(after[:1]) or after[:1] in ("-", "+")):
+            return True
+        at = script.find("set", at + 3)
+    return False
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def reads_at_start(env: dict[str, str]) -> bool:
+    """Whether the box's own variables change how bash starts or what it does with BASH_ENV: then none can wait."""
+    return any(name.startswith(_FAMILIES) or name in ("ENV", "POSIXLY_CORRECT", "SHELLOPTS") for name in env)
+
+
+def _is_plain(name: str) -> bool:
+    return name.isascii() and name.isidentifier() and name not in _OF_BASH and not name.startswith(_FAMILIES)
+
+
+class WarmShell:
+    """One that waits. `prepare` makes it ready once it was executed; `give` hands it a command, once."""
+
+    def __init__(
+        self,
+        env: dict[str, str],
+        limits: dict[str, int],
+        cwd: str,
+        release: Callable[[int], None],
+        step: SpawnTrampoline | None,
+    ) -> None:
+        self._orders_end, self._orders = os.pipe()
+        self._input_end, self._input = os.pipe()
+        env = {**env, "PWD": cwd, "BASH_ENV": f"/dev/fd/{self._orders_end}"}
+        self._room = _GUARD.ljust(ROOM, b"#")
+        argv = [SHELL, "-c", self._room.decode()]
+        handed = (self._orders_end, self._input_end)
+        try:
+            started = step.start(argv, env=env, limits=limits, handed=handed) if step is not None else None
+            self.started = started or launch.start(
+                argv, cwd=cwd, env=env, limits=limits, wants_stdin=False, handed=handed
+            )
+        except OSError:
+            _close(self._orders, self._input, *handed)
+            raise
+        _close(*handed)
+        os.set_blocking(self._input, False)
+        assert self.started.executed is not None
+        self.executed: int | None = self.started.executed
+        self._release = release
+        self.started.executed = None
+        self._memory: int | None = None
+        self._address = 0
+
+    def prepare(self) -> bool:
+        """Find its room, once it was executed. False where that cannot be: it is dead, or not the bash that we know, or not quite
+        there: what tells that it was executed comes a little early. Then it goes on telling."""
+        if self._memory is not None:
+            return True
+        pid = self.started.pid
+        try:
+            fields = tree.read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+            begins, _, variables, ends = map(int, fields[45:49])
+            if ends <= variables and fields[0] not in (b"Z", b"X"):
+                return False  # its exec goes on: the kernel has yet to count its arguments and variables
+            self._stop_telling()
+            memory = os.open(f"/proc/{pid}/mem", os.O_RDWR)
+        except OSError:
+            self._stop_telling()
+            return False
+        self._address = begins + len(SHELL) + len("\0-c\0")
+        try:
+            if os.pread(memory, ROOM + 1, self._address) == self._room + b"\0":
+                # What the script leaves of the room shall be empty; a shell that nobody gave anything still has its guard.
+                os.pwrite(memory, _GUARD.ljust(ROOM, b"\0"), self._address)
+                self._memory, memory = memory, -1
+        except OSError:
+            return False
+        finally:
+            if memory >= 0:
+                os.close(memory)
+        launch.make_first_to_go(pid)
+        return self._memory is not None
+
+    def _stop_telling(self) -> None:
+        if self.executed is not None:
+            self._release(self.executed)
+            self.executed = None
+
+    def settle(self) -> None:
+        """It was executed: prepare it; whether that went well is asked when it is needed."""
+        self.prepare()
+
+    def give(
+        self, script: str, *, cwd: str | None, env: dict[str, str], wants_stdin: bool
+    ) -> launch.LaunchedProcess | None:
+        """Let it run `script`; `cwd` only where it is another than its own. None where it does not take it: then nothing ran."""
+        try:
+            text = script.encode("utf-8", "surrogateescape")
+            orders = self._preparations(text, cwd, env, wants_stdin).encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            return None
+        if len(text) > ROOM or len(orders) > _ORDERS or b"\0" in text or not self._is_there():
+            return None
+        assert self._memory is not None
+        try:
+            text = text.ljust(len(_GUARD), b"\0")
+            if os.pwrite(self._memory, text, self._address) != len(text):
+                return None
+            tree.send(self.started.pid, _SIGCONT)  # something that was left in the box may have stopped it
+            os.write(self._orders, orders)
+        except OSError:
+            return None
+        _close(self._orders, self._memory)
+        if wants_stdin:
+            self.started.stdin = self._input
+        else:
+            os.close(self._input)
+        return self.started
+
+    def _is_there(self) -> bool:
+        """Whether it is ready by now; waits a moment for that."""
+        until = time.monotonic() + _PATIENCE
+        if not self.was_executed():
+            return False
+        while not self.prepare():
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_A_LITTLE)
+        return True
+
+    def was_executed(self) -> bool:
+        """Whether it is bash by now, and no longer what turns into it; waits a moment for that."""
+        return self.executed is None or bool(select.select([self.executed], [], [], _PATIENCE)[0])
+
+    def _preparations(self, text: bytes, cwd: str | None, env: dict[str, str], wants_stdin: bool) -> str:
+        """What it does before the script, and leaves no trace of."""
+        stdin = f"<&{self._input_end} " if wants_stdin else ""
+        words = [f"exec {stdin}{self._input_end}<&- {self._orders_end}<&-", "unset BASH_ENV"]
+        if cwd is not None:
+            words.append(f"cd -- {_quote(cwd)} || exit 127\nunset OLDPWD\nexport OLDPWD")
+        if env:
+            words.append("export " + " ".join(f"{name}={_quote(value)}" for name, value in env.items()))
+        words.append(f"BASH_EXECUTION_STRING={_quote(text.decode('utf-8', 'surrogateescape'))}")
+        words.append(f"SECONDS=0\n: {SHELL}\n")
+        return "\n".join(words)
+
+    def end(self) -> None:
+        """Kill it, where it was not given away. When this returns it is gone, so that the next command cannot see it."""
+        self.close()
+        launch.end_at_once(self.started.pid)
+
+    def close(self) -> None:
+        """Close what the agent holds of it."""
+        _close(self._orders, self._input, *self.started.outputs)
+        self._stop_telling()
+        if self._memory is not None:
+            os.close(self._memory)
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+class WarmShells:
+    """At most one waiting shell. The first one only proves that this box's bash takes what it is given."""
+
+    def __init__(self, env: dict[str, str], limits: dict[str, int], cwd: str, release: Callable[[int], None]) -> None:
+        self._env = env
+        self._limits = limits
+        self._cwd = cwd
+        self._release = release
+        self._shell: WarmShell | None = None
+        self._was_alone = False
+        self._step = SpawnTrampoline()
+        self._proof: launch.LaunchedProcess | None = None
+        self._is_proved = False
+        self._tries = 0 if reads_at_start(env) else _TRIES
+
+    @property
+    def shell(self) -> WarmShell | None:
+        return self._shell
+
+    def fill(self, *, is_alone: bool) -> None:
+        """Start one, where there is none; called when the box's last running command has ended. `is_alone`: and nothing
+        else lives in the box."""
+        self._was_alone = is_alone
+        if self._tries == 0 or self._shell is not None or self._proof is not None:
+            return
+        try:
+            # The step makes no difference between commands and itself, so it stands behind no wall.
+            step = self._step if is_alone and not walls.are_up() else None
+            self._shell = WarmShell(self._env, self._limits, self._cwd, self._release, step)
+        except OSError:
+            return  # no room now; the next command takes a fresh one
+        if not self._is_proved:
+            self._prove()
+
+    def _prove(self) -> None:
+        shell, self._shell = self._shell, None
+        assert shell is not None
+        self._proof = shell.give(f"exit {_PROOF}", cwd=None, env={}, wants_stdin=False)
+        if self._proof is None:
+            # One that is late proves nothing: the machine is busy.
+            self._tries -= shell.was_executed()
+            shell.end()
+
+    def take(self, script: str, *, cwd: str, env: dict[str, str], wants_stdin: bool) -> launch.LaunchedProcess | None:
+        """The waiting shell, with this to run. None where a fresh one must; in any case none waits any more."""
+        shell, self._shell = self._shell, None
+        if shell is None or not can_use_waiting_shell(script, cwd=cwd, env=env):
+            self._drop(shell)
+            return None
+        elsewhere = None if cwd == self._cwd else cwd
+        started = shell.give(script, cwd=elsewhere, env=env, wants_stdin=wants_stdin)
+        if started is None:
+            self._drop(shell)
+        return started
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing lives in the box but what waits: nothing else did when that was started, and nothing was started since."""
+        return self._was_alone and self._shell is not None
+
+    def pids(self) -> set[int]:
+        """The agent's own, that no command has left behind."""
+        proof = {self._proof.pid} if self._proof is not None else set()
+        return proof | ({self._shell.started.pid} if self._shell is not None else set())
+
+    def empty(self) -> None:
+        """End what waits, for a command that starts without it."""
+        shell, self._shell = self._shell, None
+        self._drop(shell)
+        if self._proof is not None:
+            self._close_proof()
+
+    def _drop(self, shell: WarmShell | None) -> None:
+        if shell is not None:
+            shell.end()
+
+    def _close_proof(self) -> None:
+        assert self._proof is not None
+        proof, self._proof = self._proof, None
+        _close(*proof.outputs)
+        launch.end_at_once(proof.pid)
+
+    def has_ended(self, pid: int, status: int) -> bool:
+        """A child of the agent has died. True when it was the proof and held: then a shell may wait."""
+        if self._shell is not None and self._shell.started.pid == pid:
+            shell, self._shell = self._shell, None
+            shell.close()
+        if self._proof is None or self._proof.pid != pid:
+            return False
+        _close(*self._proof.outputs)
+        self._proof = None
+        self._is_proved = os.WIFEXITED(status) and os.WEXITSTATUS(status) == _PROOF
+        if not self._is_proved:
+            self._tries -= 1  # it may have been killed by what runs in the box
+        return self._is_proved

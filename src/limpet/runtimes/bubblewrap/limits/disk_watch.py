@@ -1,0 +1,179 @@
+"""The disk of a box, looked at while something runs in it; where a limit is reached, whoever writes is stopped.
+
+Looked at and not enforced by the kernel: file systems that bound a directory are rare. So a box may exceed its limit by what can
+be written between two looks. Who writes is asked of the agent, newest first. Where that names no one and the box grows all the same, the
+growth itself is judged: the box is halted, counted while nothing in it can change, and its commands end.
+"""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+
+from limpet.core.errors import SandboxGone
+from limpet.runtimes import procfs
+from limpet.runtimes.agent import wire
+from limpet.runtimes.bubblewrap.agent_events import Answer, WritersStopped
+from limpet.runtimes.bubblewrap.client import Client
+from limpet.runtimes.bubblewrap.limits.disk_looks import SLICE, DiskLooks, LimitReached, WatchedDisk
+
+_ASK_AGAIN = 0.1  # seconds between the two moments that show who writes
+_AFTER_A_KILL = 0.2
+_ANSWERS_WITHIN = 1.0  # an agent; then it is starved, and what starves it is stopped from here
+_STARVED_ANSWERS_WITHIN = 5.0
+_HALTED_AT_MOST = wire.HALTED_AT_MOST * 2 / 3
+_ONE_BY_ONE, _ALL_WRITERS = 1, 2  # rounds after which not only the newest writer goes, and then not only writers
+_ROUNDS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Threads for looks at boxes, so that no box waits for another whose files are many: `quick` looks never queue behind `slow` ones,
+    which take turns, slice by slice; `halted` boxes queue behind neither."""
+
+    quick: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(2))
+    slow: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+    halted: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+
+
+async def watch(watched: WatchedDisk, client: Client, lanes: Lanes) -> None:
+    """Until the connection to the box has ended."""
+    warden = _Warden(DiskLooks(watched), client, lanes)
+    pause = watched.every
+    try:
+        while client.gone is None:
+            await anyio.sleep(pause)
+            pause = await warden.round()
+    except SandboxGone:
+        return
+    finally:
+        warden.looks.close()
+        watched.ledger.close(watched.agent.boot_id)
+
+
+@dataclass(slots=True)
+class _Warden:
+    looks: DiskLooks
+    client: Client
+    lanes: Lanes
+    _rounds: int = 0  # in which somebody was stopped and the box grew on
+    _was_stopped: bool = False  # before this look
+
+    async def round(self) -> float:
+        """One look and what follows from it. Returns the seconds until the next one. Raises SandboxGone."""
+        reached = await self._look()
+        if reached is None:
+            self._rounds, self._was_stopped = 0, False
+            return self.looks.pause
+        if not self._was_stopped and not self.looks.grows:
+            self._rounds = 0
+        self._was_stopped = await self._stop(reached)
+        if self._was_stopped:
+            self._rounds += 1
+            self.looks.expect_change()
+        return min(_AFTER_A_KILL, self.looks.watched.every)
+
+    async def _look(self) -> LimitReached | None:
+        """What has been reached. Where many files are to be counted, as far as the time until the next round goes."""
+        looks = self.looks
+        if not await to_thread.run_sync(looks.begin, limiter=self.lanes.quick):
+            return looks.judge()
+        if looks.suspects and looks.is_slow:
+            return await self._look_at_halted()
+        if not looks.is_slow and await to_thread.run_sync(looks.go_on, SLICE, limiter=self.lanes.quick):
+            return looks.judge()
+        with anyio.move_on_after(max(looks.watched.every, 2 * SLICE)):
+            while not await to_thread.run_sync(looks.go_on, SLICE, limiter=self.lanes.slow):  # noqa: ASYNC110 - a rest, no wait
+                # The rest of this process has the processor as long.
+                await anyio.sleep(SLICE)
+        return looks.judge()
+
+    async def _look_at_halted(self) -> LimitReached | None:
+        async with self._halted():
+            return await self._count_halted()
+
+    async def _count_halted(self) -> LimitReached | None:
+        with anyio.move_on_after(_HALTED_AT_MOST):
+            await to_thread.run_sync(lambda: self.looks.begin(afresh=True), limiter=self.lanes.halted)
+            while not await to_thread.run_sync(self.looks.go_on, SLICE, limiter=self.lanes.halted):
+                pass
+        return self.looks.judge()
+
+    async def _stop(self, reached: LimitReached) -> bool:
+        """Stop who writes; whether there was anybody."""
+        if self._rounds < _ALL_WRITERS or not self.looks.grows:
+            every = reached.every_writer or (self._rounds >= _ONE_BY_ONE and self.looks.grows)
+            if await self._stop_writers(reached.reason, every=every):
+                return True
+        if not self.looks.grows:
+            return False
+        async with self._halted():
+            still = await self._count_halted()
+            if still is None or not self.looks.grows:
+                return False
+            await self._ask(wire.END_COMMANDS, {"reason": still.reason})
+        return True
+
+    async def _stop_writers(self, reason: str, *, every: bool) -> bool:
+        for _ in range(2):
+            answer = await self._ask(wire.STOP_WRITERS, {"reason": reason, "every": every})
+            if not isinstance(answer, WritersStopped):
+                return False
+            if answer.killed is not None:
+                return answer.killed != 0
+            await anyio.sleep(_ASK_AGAIN)
+        return False
+
+    @asynccontextmanager
+    async def _halted(self) -> AsyncIterator[None]:
+        """Nothing in the box runs meanwhile."""
+        await self._ask(wire.HALT, {})
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True), suppress(SandboxGone):
+                await self._ask(wire.RESUME, {})
+
+    async def _ask(self, kind: int, values: dict[str, object]) -> Answer | None:
+        """The agent's answer; None where even one that is no longer starved gives none. Raises SandboxGone."""
+        with anyio.move_on_after(_ANSWERS_WITHIN):
+            return await self.client.ask(kind, values)
+        stopped = await to_thread.run_sync(self._stop_from_outside, limiter=self.lanes.quick)
+        try:
+            with anyio.move_on_after(_STARVED_ANSWERS_WITHIN):
+                return await self.client.ask(kind, values)
+        finally:
+            _send(stopped, signal.SIGCONT)
+        return None
+
+    def _stop_from_outside(self) -> dict[int, str]:
+        """Stop all of the box but its agent and bubblewrap's own process. Returns their start times."""
+        watched = self.looks.watched
+        agent = procfs.stat_of(watched.agent.pid)
+        if agent is None or agent.started != watched.agent.started:
+            return {}
+        stopped: dict[int, str] = {}
+        for _ in range(_ROUNDS):
+            found = {pid: procfs.stat_of(pid) for pid in watched.members() - {watched.agent.pid, agent.parent}}
+            new = {
+                pid: stat.started
+                for pid, stat in found.items()
+                if stat and stat.state not in "TtZX" and stopped.get(pid) != stat.started
+            }
+            if not new:
+                break
+            _send(new, signal.SIGSTOP)
+            stopped |= new
+        return stopped
+
+
+def _send(processes: dict[int, str], number: signal.Signals) -> None:
+    for pid, started in processes.items():
+        stat = procfs.stat_of(pid)
+        if stat is not None and stat.started == started:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)

@@ -1,0 +1,173 @@
+"""How a command is put to its shell, so that the tool learns where the shell ended, or its pid. The command itself is the
+script of a real `bash -c`, as it is: `$?`, traps, line numbers and messages are bash's own. Starts nothing.
+
+What the tool learns comes at the end of standard error (`Marks`), on a line that begins with a token of the call's own.
+"""
+
+import re
+import secrets
+import string
+from dataclasses import dataclass
+
+from limpet.core.command import Argv, Script
+
+BASH = "/bin/bash"
+
+# The shell's directory is asked of the kernel: a process that shares it (clone(2), CLONE_FS) starts the shell, waits, and looks
+# where it stands then. That holds through exit, exec, traps, set -e, syntax errors and kill -9. PERL's syscall() makes such a
+# process in a millisecond; where there is no perl (an image, a box with few programs), bash's EXIT trap says it, and a command
+# with an EXIT trap or an exec of its own says nothing. A perl that may not be executed is found all the same: bash's words on that
+# are no words of the command, so standard error waits in another descriptor until perl runs.
+_ASKING = r"""
+shopt -s execfail
+case $HOSTTYPE in x86_64) n=56;; aarch64|riscv64) n=220;; *) n=;; esac
+if [[ $n ]] && hash perl 2>/dev/null; then
+exec 250>&2 2>/dev/null
+PERL_BADLANG=0 exec perl -e "$3" -- "$0" "$1" "$2" "$n"
+exec 2>&250 250>&-
+fi
+[[ $1 == */bash ]] || exec "$1" -c "$2"
+exec 250>&2
+export LIMPET_MARK="$0 " BASH_ENV=/dev/fd/251
+exec "$1" -c "$2" 251<<'END'
+trap "{ builtin printf %s ${LIMPET_MARK@Q}; builtin pwd -P; } >&250" EXIT
+unset BASH_ENV LIMPET_MARK
+exec 251<&-
+END
+"""
+# A command that is too long for an argument is a script that says it itself: on its first line, so that lines keep their numbers.
+_LONG = 120 * 1024  # bytes
+_TELLING = "trap '{{ builtin printf %s \"{mark} \"; builtin pwd -P; }} >&2' EXIT; "
+# bash gives its own process to the last program of a script (`make -C sub` would move it), but not while it has a trap: so it gets
+# one for a signal that nobody sends, where the script does not speak of traps.
+_PERL = r"""
+my($m,$h,$s,$n)=@ARGV;delete $ENV{PERL_BADLANG};open my $e,">&=250";open STDERR,">&",$e;close $e;
+if($h=~m{/bash$}&&$s!~/trap/&&($^F=99)&&pipe(my $r,my $w)){
+  my $f=fileno $r;syswrite $w,"trap : RTMAX;unset BASH_ENV;exec $f<&-\n";close $w;$ENV{BASH_ENV}="/dev/fd/$f"}
+my $p=syscall($n+0,529,0,0,0,0);
+if($p<=0){setpgrp if!$p;exec{$h}$h,"-c",$s;print STDERR "$h: $!\n";exit 127}
+$SIG{PIPE}="IGNORE";waitpid $p,0;my $c=$?;my $d=readlink"/proc/self/cwd";
+syswrite STDERR,"$m $d\n";exit($c&127?128+($c&127):$c>>8)
+"""
+
+# A background task's shell, in a process group of its own as under `bash -c`, below one that stays until all is over: SIGTERM is
+# passed on, the end is told, and then it stands still, so that the kill that follows still finds the whole tree below it.
+_HOLDING = r"""
+exec 9>&2 2>/dev/null
+set -m
+k=0 s=0
+trap 'k=$((k+1)); kill -TERM -- "-$p"' TERM
+"$1" -c "$2" 2>&9 9>&- & p=$!
+builtin printf '%s pid %s\n' "$0" "$p" >&9
+while :; do wait "$p"; c=$?; [[ $k == "$s" ]] && break; s=$k; done
+builtin printf '%s end %s\n' "$0" "$c" >&9
+((k)) && kill -STOP $$
+exit "$c"
+"""
+# The same on a terminal, which has one group in front.
+_HOLDING_TERMINAL = r"""
+exec 9>&2 2>/dev/null
+k=0
+trap 'k=1' TERM
+(builtin printf '%s pid %s\n' "$0" "$BASHPID" >&9; exec "$1" -c "$2" 2>&9 9>&-)
+c=$?
+builtin printf '%s end %s\n' "$0" "$c" >&9
+((k)) && kill -STOP $$
+exit "$c"
+"""
+
+# One program with plain words as arguments, on one line: whatever it does, the shell itself stays where it is.
+_PLAIN = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+:,@%=-]*(?: +[A-Za-z0-9_./+:,@%=-]+)*")
+_MOVES = frozenset(". builtin cd command coproc enable eval exec popd pushd source time trap".split())
+_LETTERS = string.ascii_lowercase
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedScript:
+    """What to start, and the token with which it tells something; None where there is nothing to tell."""
+
+    what: Script | Argv
+    mark: str | None
+
+
+def asking(command: str, shell: str | None) -> MarkedScript:
+    """`command`, so that the shell's last directory is told."""
+    if stays_where_it_is(command):
+        return MarkedScript(Script(command) if shell is None else Argv((shell, "-c", command)), None)
+    mark = new_mark()
+    if len(command.encode(errors="surrogatepass")) > _LONG and (shell is None or shell.endswith("/bash")):
+        return MarkedScript(Script(_TELLING.format(mark=mark) + command), mark)
+    return MarkedScript(Argv((BASH, "-c", _ASKING, mark, shell or BASH, command, _PERL)), mark)
+
+
+def holding(command: str, shell: str | None, *, terminal: bool) -> MarkedScript:
+    """`command` as a background task: it tells its pid, and its end."""
+    mark = new_mark()
+    outer = _HOLDING_TERMINAL if terminal else _HOLDING
+    return MarkedScript(Argv((BASH, "-c", outer, mark, shell or BASH, command)), mark)
+
+
+def stays_where_it_is(command: str) -> bool:
+    """Whether the shell that runs it can have no other directory at its end; False where that takes more than a look."""
+    words = command.strip(" \t\n")
+    first = words.split(" ", 1)[0]
+    return _PLAIN.fullmatch(words) is not None and first not in _MOVES and "=" not in first
+
+
+def new_mark() -> str:
+    """A token that nothing prints by accident, and that no rule of redaction takes for a secret."""
+    return "\x1elimpet-" + "".join(secrets.choice(_LETTERS) for _ in range(16))
+
+
+class MarkerReader:
+    """Takes what is told out of a stream's text, piece by piece: lines that begin with the mark, wherever they begin."""
+
+    def __init__(self, mark: str) -> None:
+        self._said = re.compile(re.escape(mark) + r" (pid|end) (\d+)\r?\n")
+        self._start = mark[0]
+        self._held = ""
+        self.pid: int | None = None
+        self.end: int | None = None
+
+    def feed(self, text: str) -> str:
+        """The text without what is told; the start of a mark that may still come is held back."""
+        text = self._held + text
+        while (said := self._said.search(text)) is not None:
+            if said[1] == "pid" and self.pid is None:
+                self.pid = int(said[2])
+            elif said[1] == "end":
+                self.end = int(said[2])
+            text = text[: said.start()] + text[said.end() :]
+        at = text.rfind(self._start)
+        if at < 0 or "\n" in text[at:] or len(text) - at > 64:
+            at = len(text)
+        self._held = text[at:]
+        return text[:at]
+
+    def rest(self) -> str:
+        """What was held back, at the end."""
+        held, self._held = self._held, ""
+        return held
+
+
+class UnmarkedOutput:
+    """The text of a stream that tells something at its end, without that, piece by piece; what may be its start is held back."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._held = ""
+        self._is_over = False
+
+    def feed(self, text: str) -> str:
+        if self._is_over:
+            return ""
+        text = self._held + text
+        at = text.find(self._mark)
+        if at >= 0:
+            self._is_over = True
+            return text[:at]
+        at = text.rfind(self._mark[0])
+        if at < 0 or not self._mark.startswith(text[at:]):
+            at = len(text)
+        self._held = text[at:]
+        return text[:at]

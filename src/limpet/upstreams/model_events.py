@@ -1,0 +1,217 @@
+"""What a translated model says: pydantic-ai's stream events as turn events. Pure: events in, turn events out."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_ai.messages import (
+    FinishReason,
+    ModelResponsePart,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartEndEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+from pydantic_ai.usage import RequestUsage
+
+from limpet.upstreams import shell_function
+from limpet.upstreams.function_names import FunctionNames, custom_input
+from limpet.upstreams.item_events import CustomCall, FunctionCall, Message, Reasoning, usage
+from limpet.upstreams.sealing import Seal, sealed
+from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, Emit, TurnEnded, TurnEvent
+
+
+@dataclass(slots=True)
+class _ShellCall:
+    """The function that stands for the shell, being written."""
+
+    index: int
+    call_id: str
+    writing: shell_function.Writing = field(default_factory=shell_function.Writing)
+
+    def begin(self) -> list[TurnEvent]:
+        return [CallBegun(index=self.index, call_id=self.call_id)]
+
+    def delta(self, text: str) -> list[TurnEvent]:
+        more = self.writing.feed(text)
+        return [CommandText(index=self.index, command_index=at, text=new) for at, new in more]
+
+    def end(self, status: str = "completed") -> list[TurnEvent]:
+        written = self.writing.text
+        broke_off = status == "incomplete"
+        arguments = shell_function.broken_off(written) if broke_off else shell_function.read_arguments(written)
+        return [CallMade(index=self.index, call_id=self.call_id, arguments=arguments)]
+
+
+@dataclass(slots=True)
+class _CustomCall:
+    """The function that stands for a custom tool, being written: its arguments are read at their end."""
+
+    item: CustomCall
+    has_text: bool = False
+    _pieces: list[str] = field(default_factory=list)
+
+    def begin(self) -> list[Emit]:
+        return self.item.begin()
+
+    def delta(self, text: str) -> list[Emit]:
+        self.has_text = True
+        self._pieces.append(text)
+        return []
+
+    def end(self, status: str = "completed") -> list[Emit]:
+        return self.item.end(custom_input("".join(self._pieces)), status)
+
+
+_Item = Message | Reasoning | FunctionCall | _CustomCall | _ShellCall
+
+
+class ModelEventReader:
+    """Reads one model's stream. Text and reasoning end when the next part begins, calls with the turn, since their arguments may
+    arrive mixed.
+
+    `provider` seals reasoning; `has_shell` says that the function `shell` is the shell; `names` are
+    the client's tools; `hide` takes the provider's key out of text.
+    """
+
+    def __init__(self, *, provider: str, has_shell: bool, names: FunctionNames, hide: Callable[[str], str]) -> None:
+        self._provider = provider
+        self._has_shell = has_shell
+        self._names = names
+        self._hide = hide
+        self._next = 0
+        self._open: dict[int, _Item] = {}
+        self._last: int | None = None
+
+    def read(self, event: ModelResponseStreamEvent) -> Iterator[TurnEvent]:
+        """What one event says, in order; often nothing."""
+        match event:
+            case PartStartEvent(index=part, part=begun):
+                self._last = part
+                yield from self._begin(part, begun)
+            case PartDeltaEvent(index=part, delta=TextPartDelta(content_delta=text)):
+                yield from self._write(part, Message, text)
+            case PartDeltaEvent(index=part, delta=ThinkingPartDelta(content_delta=thought)):
+                yield from self._write(part, Reasoning, thought or "")
+            case PartDeltaEvent(index=part, delta=ToolCallPartDelta(args_delta=arguments)):
+                if part in self._open:
+                    yield from self._more(self._open[part], _as_text(arguments))
+            case PartEndEvent(index=part, part=ended):
+                self._seal(part, ended)
+                if event.next_part_kind is not None and isinstance(self._open.get(part), Message | Reasoning):
+                    yield from self._open.pop(part).end()
+            case _:
+                return
+
+    def end(
+        self,
+        *,
+        finish: FinishReason | None,
+        used: RequestUsage,
+        model: str | None,
+        details: Mapping[str, Any] | None,
+    ) -> Iterator[TurnEvent]:
+        """Close what is open and end the turn. What was being written when the length ran out is incomplete."""
+        if refused := (details or {}).get("refusal"):
+            yield from self._write(-1, Message, str(refused))
+        for part, item in sorted(self._open.items()):
+            if isinstance(item, FunctionCall) and not item.has_text:
+                yield from item.delta("{}")
+            cut = finish == "length" and part == self._last
+            yield from item.end("incomplete" if cut else "completed")
+        yield self._ended(finish, used, model, details or {})
+
+    def _begin(self, part: int, begun: ModelResponsePart) -> Iterator[TurnEvent]:
+        match begun:
+            case TextPart(content=text):
+                yield from self._write(part, Message, text)
+            case ThinkingPart(content=thought):
+                yield from self._write(part, Reasoning, thought, even_empty=begun.signature is not None)
+            case ToolCallPart(tool_name=name, args=arguments, tool_call_id=call_id):
+                item = self._open[part] = self._call(name, call_id)
+                yield from item.begin()
+                yield from self._more(item, _as_text(arguments))
+            case _:
+                return
+
+    def _call(self, function: str, call_id: str) -> _ShellCall | FunctionCall | _CustomCall:
+        if self._has_shell and function == shell_function.NAME:
+            return _ShellCall(self._take(), call_id)
+        tool = self._names.tool(function)
+        if tool is None:
+            return FunctionCall(self._take(), function, call_id)
+        if tool.is_custom:
+            return _CustomCall(CustomCall(self._take(), tool.name, call_id, tool.namespace))
+        return FunctionCall(self._take(), tool.name, call_id, tool.namespace)
+
+    def _write(
+        self, part: int, kind: type[Message] | type[Reasoning], text: str, *, even_empty: bool = False
+    ) -> Iterator[TurnEvent]:
+        """More text of a part; its item begins with the first text, so that there are no empty ones."""
+        item = self._open.get(part)
+        if item is None:
+            if not text and not even_empty:
+                return
+            item = self._open[part] = kind(self._take())
+            yield from item.begin()
+        yield from self._more(item, text)
+
+    def _more(self, item: _Item, text: str) -> Iterator[TurnEvent]:
+        if text:
+            yield from item.delta(self._hide(text))
+
+    def _seal(self, part: int, ended: ModelResponsePart) -> None:
+        item = self._open.get(part)
+        if isinstance(item, Reasoning) and isinstance(ended, ThinkingPart) and ended.provider_name:
+            seal = Seal(provider=self._provider, made_by=ended.provider_name, id=ended.id, signature=ended.signature)
+            item.sealed = sealed(seal)
+
+    def _take(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def _ended(
+        self, finish: FinishReason | None, used: RequestUsage, model: str | None, details: Mapping[str, Any]
+    ) -> TurnEnded:
+        shown = {"model": model, "service_tier": details.get("service_tier")}
+        response = {name: value for name, value in shown.items() if value}
+        total = _usage(used)
+        match finish:
+            case "length":
+                return TurnEnded(
+                    status="incomplete", usage=total, incomplete_reason="max_output_tokens", response=response
+                )
+            case "content_filter":
+                return TurnEnded(
+                    status="incomplete", usage=total, incomplete_reason="content_filter", response=response
+                )
+            case "error":
+                error = {"code": "server_error", "message": "The provider ended the answer with an error."}
+                return TurnEnded(status="failed", usage=total, error=error, response=response)
+            case _:
+                return TurnEnded(status="completed", usage=total, response=response)
+
+
+def _usage(used: RequestUsage) -> dict[str, Any] | None:
+    if not used.input_tokens and not used.output_tokens:
+        return None
+    return usage(
+        given=used.input_tokens,
+        answered=used.output_tokens,
+        cached=used.cache_read_tokens,
+        written=used.cache_write_tokens,
+        reasoning=int(used.details.get("reasoning_tokens", 0)),
+    )
+
+
+def _as_text(arguments: str | Mapping[str, Any] | None) -> str:
+    if arguments is None:
+        return ""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
