@@ -1,7 +1,7 @@
 """Which bytes are kept where: the rows of `blobs`. Touches no bytes.
 
-A row is there before its bytes and goes after them, so that a process that is killed leaves nothing that nobody knows of. Whoever
-stores a row that refers to a blob calls `keep` in that row's own transaction, and `doom` in the one that removes it.
+A row is inserted before its bytes are written and deleted after they are removed, so a killed process leaves no orphaned bytes. Code
+that inserts a row which refers to a blob calls `keep` in the same transaction, and `doom` in the transaction that deletes that row.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class BlobRecords:
             await connection.execute(insert(blobs).values(columns_of(record)))
 
     async def written(self, id: str, *, size: int, sha256: str) -> None:
-        """All bytes are there. It stays pending until somebody keeps it."""
+        """All bytes are written. The blob stays pending until `keep` is called."""
         async with self._db.writing() as connection:
             await connection.execute(update(blobs).where(blobs.c.id == id).values(bytes=size, sha256=sha256))
 
@@ -57,7 +57,7 @@ class BlobRecords:
         return found[0] if found else None
 
     async def discard(self, id: str) -> None:
-        """Doom it unless somebody kept it."""
+        """Mark the blob for removal unless it was kept."""
         async with self._db.writing() as connection:
             await connection.execute(
                 update(blobs).where(blobs.c.id == id, blobs.c.state.in_(("pending", "moving"))).values(state="doomed")
@@ -130,7 +130,7 @@ async def keep(connection: AsyncConnection, id: str) -> None:
 
 
 async def doom(connection: AsyncConnection, ids: Select[tuple[str | None]] | str) -> None:
-    """From this transaction on nobody refers to these blobs; their bytes are removed soon. Before the rows go that are selected."""
+    """Mark blobs for removal: from this transaction on no row refers to them. Call it before the rows that `ids` selects are deleted."""
     which = blobs.c.id == ids if isinstance(ids, str) else blobs.c.id.in_(ids.scalar_subquery())
     await connection.execute(update(blobs).where(which).values(state="doomed"))
 

@@ -58,7 +58,7 @@ def kept_in(home: Path) -> StorageSettings:
 class BlobStorage:
     """All bytes of one home. `async with` opens it; the database is open before and closes after.
 
-    Whoever serves (`is_serving`) removes what an earlier process was taking in when it died; any other, what a move had copied.
+    A gateway (`is_serving`) removes the partial uploads of an earlier process that died; other programs, the copies of a move.
     `trouble` is why the last sweep could not remove something, None if nothing stood in its way: it is tried again.
     """
 

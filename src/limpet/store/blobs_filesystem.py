@@ -88,7 +88,7 @@ def _make(directory: Path) -> None:
 
 
 def _create(path: Path) -> int:
-    # An earlier attempt under the same key was broken off; its bytes are nobody's.
+    # A file left by an interrupted attempt under the same key belongs to no blob: truncate it.
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
@@ -117,7 +117,7 @@ def _write(path: Path, file: int, block: bytes) -> None:
 
 
 def _settle(aside: Path, file: int, path: Path) -> None:
-    """On disk before anybody is told: the bytes, then the name."""
+    """Make the file durable before it is reported as written: fsync the bytes, rename, then fsync the directory."""
     os.fsync(file)
     for directory in (path.parent.parent, path.parent):
         if not directory.is_dir():

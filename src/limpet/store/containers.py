@@ -100,7 +100,7 @@ class Containers:
         return found[0] if found else None
 
     async def get_any(self, id: str) -> ContainerRecord | None:
-        """The same, whoever owns it: not for what a client asks."""
+        """The container of any tenant. Internal use only: a client's request must go through `get`."""
         found = await self._all(containers.c.id == id)
         return found[0] if found else None
 
@@ -127,7 +127,7 @@ class Containers:
         return await self._changed(update(containers).where(*this, *alive).values(last_active_at=at), *this)
 
     async def idle(self, now: int) -> list[ContainerRecord]:
-        """The running ones that nobody used for longer than their idle time, oldest first."""
+        """The running containers whose idle time to live has passed, oldest first."""
         ends_at = containers.c.last_active_at + containers.c.idle_ttl * MICROSECONDS
         return await self._all(containers.c.status == "running", ends_at < now)
 

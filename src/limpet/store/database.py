@@ -1,7 +1,7 @@
-"""The database: opened, checked and brought up to date before anybody uses it, and refused in one sentence where it cannot be.
+"""The database: opened, checked and migrated before its first use. Where that fails the error says why in one sentence.
 
 On SQLite one writer works at a time. `writing` waits in line for its turn, so that the journal's stream of commits and a single
-row never starve each other; reading waits for nobody (WAL).
+row never starve each other; readers never wait (WAL).
 
 `read` and `write` pass between threads once, however many statements they make; `reading` and `writing` do so at each statement.
 """

@@ -1,5 +1,4 @@
-"""Which commands were meant to start, where, and how they ended. Written before a command starts, so that after a crash nobody
-starts it twice."""
+"""The intent and outcome of every command. The intent is on disk before the command starts, so it is not started twice after a crash."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +51,7 @@ class Executions:
         return await self._all(executions.c.response_id == response_id)
 
     async def unfinished_in(self, container_id: str) -> list[Execution]:
-        """Those in a container of which nobody knows the end, in the order of their intents."""
+        """The executions in a container that have no recorded outcome, in the order of their intents."""
         return await self._all(executions.c.container_id == container_id, executions.c.finished_at.is_(None))
 
     async def any_in(self, tenant: str, container_id: str) -> bool:

@@ -127,7 +127,7 @@ class HomeLock:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The file stays: whoever removed it could take it from under the next holder.
+        # The lock file stays: removing it could unlink a file that the next holder has already opened and locked.
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

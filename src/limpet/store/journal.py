@@ -1,7 +1,7 @@
-"""The journal: each event of each response, numbered, on disk before anybody sees it, and then live to whoever follows.
+"""The journal: each event of each response, numbered, on disk before any reader sees it, then delivered live to followers.
 
-One writer commits for all open logs. When it is idle it commits at once; what arrives meanwhile is the next batch, so that there
-is no timer and no wait that is not the disk's. Readers are woken, they never poll.
+One writer commits for all open logs (group commit). When it is idle it commits at once; events that arrive during a commit form the
+next batch, so there is no timer and the only wait is for the disk. Readers are woken; they never poll.
 """
 
 import sqlite3

@@ -66,7 +66,7 @@ class ApiKeys:
         self._db = db
 
     async def create(self, new: NewKey, *, at: int) -> tuple[KeyRecord, Secret]:
-        """A new key: its row, and the key itself, which nobody can show again."""
+        """A new key: its row, and the key itself, which is returned here once and never stored."""
         secret = secrets.token_urlsafe(32)
         record = KeyRecord(
             id=new_id(KEY),

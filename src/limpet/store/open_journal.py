@@ -1,6 +1,6 @@
 """One response's journal while it is open here: what was appended, how much of it is on disk, and the newest of it in memory.
 
-Written by `journal.Journal` alone, in steps without a wait, so that nobody sees it half-changed.
+Only `journal.Journal` writes it, in steps without an await, so no task can observe a half-made change.
 """
 
 from collections import deque

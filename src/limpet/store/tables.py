@@ -151,7 +151,7 @@ container_files = Table(
 
 # Where bytes are kept: one row before the first of them is written, gone after the last is removed. `id` is what other rows refer
 # to, and stays when the bytes move; `place` and `key` are where they are now. `area` is the section of [storage] that decides where
-# new ones go. `state`: pending (being written, of use to nobody), moving (the same, by `limpet storage move`), kept, doomed.
+# new ones go. `state`: pending (being written, not readable yet), moving (the same, by `limpet storage move`), kept, doomed.
 blobs = Table(
     "blobs",
     metadata,
