@@ -34,7 +34,7 @@ class Metrics:
             "limpet_box_wait_seconds", "Time in the line for a box", buckets=(0.001, *_SECONDS[1:]), registry=own
         )
         self._living = Gauge("limpet_boxes_living", "Boxes that live now", registry=own)
-        self._busy = Gauge("limpet_boxes_busy", "Living boxes that somebody uses now", registry=own)
+        self._busy = Gauge("limpet_boxes_busy", "Living boxes that are in use now", registry=own)
         self._waiting = Gauge("limpet_boxes_waiting", "Callers in the line for a box now", registry=own)
         self._evictions = Counter("limpet_evictions", "Idle boxes that ended for others", registry=own)
         self._stored = Gauge("limpet_stored_bytes", "Bytes that are kept now", ("area", "backend"), registry=own)

@@ -34,7 +34,7 @@ from limpet.upstreams.upstream import ShellOffer, Upstream
 log = structlog.get_logger()
 Json = dict[str, Any]
 MANAGES_CONTEXT = frozenset({"openai"})  # types of providers that are handed `context_management`
-CLEARING = 15.0  # seconds for taking back a container that nobody gets
+CLEARING = 15.0  # seconds for deleting a container that was made for a request which then failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

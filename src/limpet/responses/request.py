@@ -55,7 +55,7 @@ Environment = Annotated[ContainerAuto | ContainerReference | Local, Field(discri
 
 
 class ShellTool(BaseModel):
-    """The shell tool as asked for. No environment means a hosted one (DESIGN section 7)."""
+    """The shell tool of a request. Without `environment` it is hosted, in a container of its own (`container_auto`)."""
 
     model_config = ConfigDict(extra="allow")
     type: Literal["shell"]

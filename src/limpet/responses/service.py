@@ -1,6 +1,6 @@
 """Responses from their creation to their end: recorded, carried by the engine, told from the journal, kept or forgotten.
 
-One road: a foreground request is a run that somebody follows from its first event (DESIGN, a request's road).
+There is one path: a foreground request is a background run with a follower from its first event (docs/architecture.md).
 """
 
 from collections.abc import AsyncIterator
@@ -82,7 +82,7 @@ class ResponseService:
         if prepared.is_stored:
             await self._responses.insert(prepared.record)
         self._live[prepared.record.id] = _Live(prepared, anyio.Event())
-        # The journal opens here, not in the run: whoever follows finds it, however soon.
+        # The journal opens here, not in the run, so that a follower finds it however early it asks.
         prepared.writer = Writer(self._journal.begin(prepared.record.id, tenant=tenant, stored=prepared.is_stored))
         await self._engine.start(prepared.record.id)
         return prepared
@@ -151,7 +151,7 @@ class ResponseService:
         return shape
 
     async def release(self, response_id: str) -> None:
-        """Its creator no longer listens. Nobody else can read an unstored response: it stops, with its command, and is forgotten."""
+        """The creator has disconnected. No other client can read an unstored response, so it is stopped with its command and deleted."""
         live = self._live.get(response_id)
         if live is None or live.prepared.is_stored:
             return
@@ -188,7 +188,7 @@ class ResponseService:
             await self._end_unused(live)
             await self._finish(prepared.record, writer, ending, prepared.usage())
         except StoreError as failure:
-            # There is no journal to tell it to: whoever follows raises it, and the next start ends the run.
+            # The journal cannot record this failure: followers raise it, and the next start of the gateway ends the run as failed.
             live.failure = failure
             log.error("response_not_kept", response_id=run_id, reason=failure.message)
         except Exception:

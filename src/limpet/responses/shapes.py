@@ -1,4 +1,4 @@
-"""The response object as clients see it: every key that strict clients and Open Responses ask for (openai-contract 1.3)."""
+"""The response object as clients see it: every key that the Responses API's `Response` schema and Open Responses require."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

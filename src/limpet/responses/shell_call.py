@@ -1,7 +1,7 @@
 """One shell call of a model, carried out in the response's container: its items, its output, its files.
 
-The output item is announced before anything slow (a box may have to boot). A command that fails is a result; a sandbox that
-fails is told to the model in the output, and the item is `incomplete` (DESIGN section 7).
+The output item is announced before anything slow (a box may have to boot). A command that fails is a result; the failure of a
+sandbox is reported to the model in the output, and the item is `incomplete`.
 """
 
 from collections.abc import Callable, Sequence
@@ -260,7 +260,7 @@ class ShellCalls:
         for note in process.notes():
             await printed.say("stderr", f"limpet: {note}\n")
         if isinstance(outcome, Lost):
-            return outcome  # There is nothing left to read from, and nobody to tell.
+            return outcome  # The sandbox is gone: no output is left to read, and no process to tell to forget it.
         await self._writer.flush()
         await process.forget()
         return outcome
@@ -290,7 +290,7 @@ class ShellCalls:
 
 
 def output_file(record: ContainerFileRecord) -> Json:
-    """One entry of `output_files` (seed 04, the output item)."""
+    """One entry of the extension `output_files` of a `shell_call_output` item (docs/config.md, `max_files_per_exec`)."""
     path = shown(record.path)
     shape: Json = {
         "container_id": record.container_id,

@@ -2,7 +2,7 @@
 
 The journal keeps an item's text once, in its deltas. `shrink` takes out of a `done` event what the earlier events already say;
 `expand` puts it back on reading. Both look only at the state before the event, so that a reader who folds the same events gets
-the same answer (DESIGN, the journal).
+the same answer (docs/decisions/events-are-told-once.md).
 """
 
 from collections.abc import Iterator
