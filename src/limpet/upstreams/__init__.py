@@ -1,1 +1,1 @@
-"""Who thinks: providers of model turns, each behind the port in `upstream`."""
+"""The providers of model turns, each behind the port in `upstream`."""

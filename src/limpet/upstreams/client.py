@@ -133,7 +133,7 @@ async def _wait_for_first_byte(response: httpx2.Response, *, idle: float | None)
 
 
 async def close(response: httpx2.Response) -> None:
-    """Close the connection, also when cancelled: the provider must learn at once that nobody listens any more."""
+    """Close the connection, also when cancelled: the provider must learn at once that its answer is no longer read."""
     with anyio.move_on_after(CLOSING_SECONDS, shield=True):
         await response.aclose()
 

@@ -1,6 +1,7 @@
 """How a translated model is asked: tools, choices and options of a turn in pydantic-ai's words. Pure.
 
-An option that these wires do not know is left out, as the library does; a tool that nobody here can run is refused by its name.
+An option that these wires do not know is left out, as the library does; a tool that neither the gateway nor the client can run is
+refused by its name.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Providers that speak another wire than the Responses API, through pydantic-ai's direct interface: one turn in, events out.
 
-What the model is told is in `history` and `asking`, what it says in `answer`; here is only the road between. Which wire is spoken
-says the `Connect` given by the provider's own file.
+`history` and `model_request` build what the model is sent, `model_events` translates what it answers; this file connects them. The
+provider's own file gives a `Connect`, which decides the wire.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping

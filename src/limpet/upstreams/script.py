@@ -1,7 +1,7 @@
 """The built-in model that needs no key: it runs the shell blocks of the last user message and says what came out.
 
-Deterministic but for the ids: the same turn gives the same events. It reaches no network and reads no files. Source: DESIGN,
-"The model that needs no key".
+Deterministic but for the ids: the same turn gives the same events. It reaches no network and reads no files. It lets the gateway be
+tried, and tested, without an account at a provider.
 """
 
 import re

@@ -1,6 +1,6 @@
 """How a translated provider's proof of its reasoning travels in `encrypted_content`: only the provider that gave it gets it back.
 
-Encoded, not encrypted: the proof is the provider's own signature, which nobody else can make.
+Encoded, not encrypted: the proof is the provider's own signature, which only the provider can make.
 """
 
 import base64
