@@ -1,4 +1,4 @@
-"""The ASGI application: routes, the door, and a count of what passed."""
+"""The ASGI application: routes, authentication, and a count of the requests served."""
 
 from collections.abc import Sequence
 

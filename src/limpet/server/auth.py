@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from limpet.core.loopback import is_loopback_host
-from limpet.server.callers import ANYBODY, admit
+from limpet.server.callers import LOCAL_OPERATOR, admit
 from limpet.server.errors import error_response
 
 # What a browser says of a page of ours, or of an address that its user typed. All else, also what no browser says yet, is another site.
@@ -31,7 +31,7 @@ class LoopbackOnly:
             return
         refusal = refuse(scope["method"], Headers(scope=scope))
         if refusal is None:
-            admit(scope, ANYBODY)
+            admit(scope, LOCAL_OPERATOR)
             await self._app(scope, receive, send)
             return
         status, code, message = refusal

@@ -12,7 +12,7 @@ from limpet.ingress.memory import MemoryBudget
 from limpet.server.callers import tenant_of
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
-# Objects and arrays in one body: 64 MiB of empty ones would become gigabytes, and seconds in which nobody else is served.
+# Objects and arrays in one body: 64 MiB of empty ones would become gigabytes, and block all other requests for seconds.
 MAX_JSON_CONTAINERS = 1_000_000
 # Digits of ASCII, and no more of them than any number of ours has.
 _NUMBER = re.compile(r"-?[0-9]{1,19}")

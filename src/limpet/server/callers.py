@@ -17,7 +17,7 @@ _SCOPES: Mapping[str, Scope] = {
     "/v1/skills": "skills",
     "/metrics": "admin",
 }
-# What says nothing about anybody, for load balancers and supervisors.
+# Paths that need no key: they show no tenant's data, and load balancers and supervisors read them.
 OPEN = frozenset({"/livez", "/healthz", "/openapi.json"})
 
 
@@ -33,8 +33,8 @@ class Caller:
         return scope in self.scopes
 
 
-# Where `auth.mode` is none there is one tenant, and whoever comes from this machine is the operator.
-ANYBODY = Caller(tenant="default", scopes=frozenset(SCOPES))
+# Where `auth.mode` is none there is one tenant, and every caller on this machine is the operator.
+LOCAL_OPERATOR = Caller(tenant="default", scopes=frozenset(SCOPES))
 # Who shows no key: only what is OPEN.
 STRANGER = Caller(tenant="", scopes=frozenset())
 

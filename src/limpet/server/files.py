@@ -1,4 +1,4 @@
-"""`/v1/files`: OpenAI's Files API (contract 1.6)."""
+"""`/v1/files`: OpenAI's Files API (its API reference, "Files")."""
 
 from collections.abc import AsyncGenerator
 from typing import Any

@@ -1,6 +1,6 @@
 """The gateway as a whole: its parts opened in order, its address bound, served until a signal, and closed again.
 
-Which runtime and which providers there are it is told; it names none.
+It is given the runtime and the providers and names none of them.
 """
 
 import socket
@@ -93,7 +93,7 @@ class GatewaySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedParts:
-    """A gateway that can be served. `stop` lets go of its runs, so that whoever follows one hears it before the connection ends."""
+    """A gateway that can be served. `stop` releases its runs, so that followers are told before their connections close."""
 
     app: ASGIApp
     stop: Callable[[], Awaitable[None]]

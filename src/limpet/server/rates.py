@@ -1,4 +1,4 @@
-"""How often and how much at once a key may ask, and how long somebody waits who guesses. Values and a clock; no I/O."""
+"""Rate limits: requests per minute and concurrent work of a key, and the delay for callers that guess keys. No I/O."""
 
 from collections import OrderedDict
 from dataclasses import dataclass

@@ -80,7 +80,7 @@ async def _nothing() -> None:
 
 
 async def _while_there(request: Request, wanted: Callable[[], Awaitable[T]]) -> T | None:
-    """The value, or None once the client has gone: then nobody waits for it."""
+    """The value, or None once the client has disconnected and the answer is no longer needed."""
     value: T | None = None
     failure: LimpetError | None = None
 

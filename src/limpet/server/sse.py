@@ -43,7 +43,7 @@ def pieces(batch: Sequence[StreamEvent]) -> Iterator[bytes]:
 class EventStream:
     """Writes events until they end or the client leaves; either way `release` is awaited last.
 
-    `keep_alive` is in seconds: so long after the last byte a comment is written (DESIGN section 7, silence).
+    `keep_alive` is in seconds: after that much silence a comment line is written, so that proxies do not close the connection.
     """
 
     def __init__(

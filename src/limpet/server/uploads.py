@@ -13,7 +13,7 @@ from limpet.server.forms import FormField, FormFile, FormPart, form_parts, too_l
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
     """The file's name and type as the client wrote them, and its bytes. `pieces` end only when the whole form was read and is sound,
-    so whoever took them all has all of `fields`; those that came before the file are there from the start."""
+    so once they are exhausted `fields` is complete; the fields that came before the file are there from the start."""
 
     filename: str
     content_type: str | None
