@@ -1,6 +1,6 @@
 """All open connections: how many there are, of which address, and which of them have no request and can make room.
 
-A connection that waits for a request is closed, the longest waiting first, before a new one is refused: idle connections keep nobody out.
+A connection that waits for a request is closed, the longest waiting first, before a new one is refused: idle ones keep no client out.
 """
 
 from collections.abc import Iterator

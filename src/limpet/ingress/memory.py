@@ -1,7 +1,7 @@
 """A bound over the bytes that many clients make the gateway hold: where it is passed, the oldest holding of the client with most goes.
 
-Whoever sends half a body and waits, or never reads an answer, holds memory for as long as that lasts. A refusal at the bound would let
-such clients lock out all others, so the bound is held by dropping what was held for longest.
+A client that sends half a body and waits, or never reads an answer, holds memory for as long as that lasts. Refusing new requests at the
+bound would let such clients lock out all others, so the bound is kept by closing the connection that has held memory for longest.
 """
 
 from collections import OrderedDict
