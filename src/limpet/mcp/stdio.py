@@ -1,4 +1,4 @@
-"""One client over standard input and output. The end of standard input ends the session; so does SIGTERM, whoever still writes there."""
+"""One client over standard input and output. End of file on standard input ends the session; so does SIGTERM, even while input comes."""
 
 import os
 import sys
@@ -50,7 +50,7 @@ class Lines:
             raise StopAsyncIteration from None
 
     def _read(self, sending: MemoryObjectSendStream[str], token: EventLoopToken) -> None:
-        # Whoever listened may be gone, and the loop with him: then nobody misses the line.
+        # The session, and the loop with it, may have ended: then the line can be dropped.
         with suppress(RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, ValueError):
             for line in _bounded(self._stream):
                 anyio.from_thread.run(sending.send, line, token=token)
@@ -68,7 +68,7 @@ class Output:
         self._thread: threading.Thread | None = None
 
     async def write(self, text: str) -> None:
-        """Returns when all of it is on its way. Raises OSError where nobody will ever read it."""
+        """Returns when all of it is on its way. Raises OSError where the reader is gone."""
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._write, args=(current_token(),), name="limpet-stdout", daemon=True
