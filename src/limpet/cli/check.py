@@ -69,8 +69,8 @@ def check(names: Sequence[str], *, suite: bool, as_json: bool) -> int:
 
 
 def clean(*, dry_run: bool) -> int:
-    """Remove what sandboxes that have ended left on this host, or with `dry_run` only show it. Those that live are spared, whoever
-    they belong to. Returns 0. Raises ConfigInvalid for settings that are wrong, OSError for what cannot be removed."""
+    """Remove what sandboxes that have ended left on this host, or with `dry_run` only show it. Sandboxes that live are spared,
+    whichever program they belong to. Returns 0. Raises ConfigInvalid for settings that are wrong, OSError for what cannot be removed."""
     config = load_config()
     told = anyio.run(_sweep, config.home, dry_run)
     where = f"of the home directory {config.home}"

@@ -99,5 +99,5 @@ class GatewayPlace:
 
 
 def _segment(id: str) -> str:
-    """An id as one part of a path, whatever somebody typed for it."""
+    """An id as one segment of a URL path, percent-encoded whatever was typed."""
     return quote(id, safe="")

@@ -1,6 +1,6 @@
 """`limpet shell --container`: a shell in a container's box that can be left and joined again, with or without a gateway.
 
-The row says where the box is; which one runs there is the box's own to say. While somebody is here the container is in use.
+The row says where the box is; the box itself says which sandbox runs there. An open session keeps the container in use.
 """
 
 from contextlib import AsyncExitStack, suppress
@@ -98,7 +98,7 @@ def _runtime_of(record: ContainerRecord, config: Config) -> Runtime:
 
 
 async def _hold(rows: Containers, record: ContainerRecord) -> None:
-    """Keep the container from expiring while somebody is here (docs/decisions/a-shell-that-was-left.md)."""
+    """Keep the container from expiring while the session is open (docs/decisions/a-shell-that-was-left.md)."""
     while True:
         with suppress(StoreError):  # a full disk must not end a person's shell; the next round tries again
             await rows.touch(record.id, SystemClock().now())

@@ -107,7 +107,7 @@ async def _over_http(options: Options, rules: ShellConfig, host: str, port: int)
 
         async with wiring.load_runtime(options.runtime, where=WHERE, key="--runtime") as runtime:
             offering = _offering(options, rules, runtime)
-            async with offering.open_workspace(nobody):
+            async with offering.open_workspace(refuse_approval):
                 pass  # what cannot be opened, or held as a wall, is said now and not to the first client
             await http.serve(
                 offering,
@@ -118,8 +118,8 @@ async def _over_http(options: Options, rules: ShellConfig, host: str, port: int)
             )
 
 
-def nobody(request: ApprovalRequest) -> bool:
-    """An approver where no client is there yet."""
+def refuse_approval(request: ApprovalRequest) -> bool:
+    """The approver for the check before the first client connects: it refuses."""
     return False
 
 

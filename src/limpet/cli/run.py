@@ -88,7 +88,7 @@ def _program(command: Sequence[str], offers: frozenset[Offer]) -> str | Sequence
 
 
 def writer(stream: BinaryIO, reader_left: anyio.Event) -> OnOutput:
-    """Passes output on to `stream`; sets the event when nobody reads there any more."""
+    """A callback that writes output to `stream`; sets the event once the stream's reader has gone."""
 
     async def write(data: bytes) -> None:
         try:

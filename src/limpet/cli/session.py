@@ -192,13 +192,13 @@ async def read_some(descriptor: int) -> bytes:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Blocking. OSError where nobody takes it."""
+    """Write all of it, blocking. Raises OSError where the reader has gone."""
     view = memoryview(data)
     while view:
         try:
             view = view[os.write(descriptor, view) :]
         except BlockingIOError:
-            # Somebody who shares this terminal made it non-blocking.
+            # Another process that shares this terminal's open file made it non-blocking.
             os.set_blocking(descriptor, True)
 
 

@@ -10,7 +10,7 @@ from limpet import wiring
 from limpet.config import load_config
 from limpet.store.blob_migration import Progress
 
-# A line so often where nobody looks on; a terminal's line is written anew.
+# Seconds between progress lines where standard error is no terminal; on a terminal one line is redrawn.
 LINE_SECONDS = 5.0
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 

@@ -69,7 +69,7 @@ def shown(text: str) -> str:
 
 
 def let_go_of(stream: BinaryIO) -> None:
-    """Nobody reads this stream any more: what is still written to it, also at exit, goes nowhere and raises nothing."""
+    """Point the stream at /dev/null after its reader has gone, so that later writes, also those at exit, raise nothing."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
