@@ -1,1 +1,1 @@
-"""The words of Limpet: errors, ids, time, commands, events and the ports. Imports nothing of ours."""
+"""The vocabulary of Limpet: errors, ids, time, commands, events and the ports. Imports no other part of Limpet."""

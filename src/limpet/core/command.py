@@ -36,10 +36,10 @@ class Command:
 
     `cwd` is a path in the sandbox (None: its working directory, /mnt/data). `env` is added to the sandbox's own variables.
     `stdin` is written at once and then ended; None is an empty standard input. With `keeps_stdin_open` more may be written
-    through the process. `timeout` is in seconds from the start and is kept by the sandbox itself, so that it also holds when
-    nobody listens any more; None is no limit. With `terminal` both streams arrive as stdout. `read_once` promises that whoever
-    starts it reads its output at once, from the start to the end, and that nobody reads it again: a runtime need not keep it, and
-    need not let the command print more than has been read.
+    through the process. `timeout` is in seconds from the start and is enforced by the sandbox itself, so that it also holds
+    after the caller has gone; None is no limit. With `terminal` both streams arrive as stdout. `read_once` promises that the
+    caller reads the output at once, from start to end, and that it is not read again: a runtime need not keep it, and may block
+    the command until what it printed has been read.
     """
 
     what: Script | Argv
@@ -67,7 +67,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far somebody has read: bytes of each stream."""
+    """A reader's position: bytes of each stream read so far."""
 
     stdout: int = 0
     stderr: int = 0
@@ -98,12 +98,12 @@ class TimedOut:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """Somebody stopped it; it and all its descendants were killed."""
+    """It was stopped on request; it and all its descendants were killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Nobody can say how it ended: its sandbox is gone. `reason` is one sentence."""
+    """How it ended is unknown: its sandbox is gone. `reason` is one sentence."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""Ids of everything that has one: a prefix that says what it is, and 128 random bits in hex (DESIGN, rows and ids)."""
+"""Ids: a prefix that names the kind of object, as in OpenAI's API, and 128 random bits in hex."""
 
 import re
 import secrets

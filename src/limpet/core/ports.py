@@ -85,7 +85,7 @@ class WhileOwned:
 
 @dataclass(frozen=True, slots=True)
 class TimeToLive:
-    """The sandbox outlives its creator and ends when nobody has spoken to it for so many seconds and no command runs."""
+    """The sandbox outlives its creator and ends once no call has reached it for so many seconds and no command runs."""
 
     seconds: float
 
@@ -216,7 +216,7 @@ class Files(Protocol):
 
 
 class Process(Protocol):
-    """One command that was started. It goes on whether or not anybody listens."""
+    """One command that was started. It goes on whether or not its output is read."""
 
     @property
     def exec_id(self) -> str: ...
@@ -351,7 +351,7 @@ class Engine(Protocol):
     """Who carries runs on. A run is known by its response's id; all that it needs is in the store, so that any engine can take it up.
 
     `start` and `recover` call the `carry` function given to the engine with that id; it does all steps itself, in order, and
-    reads the journal first (DESIGN, the journal).
+    reads the journal first (docs/architecture.md, "The journal").
     """
 
     async def start(self, run_id: str) -> None:
