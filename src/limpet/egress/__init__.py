@@ -1,1 +1,1 @@
-"""The network's one door: who may be dialed, and how something is fetched for a request."""
+"""Outgoing connections: which hosts may be dialed, and how a URL of a request is fetched."""

@@ -100,5 +100,7 @@ class PublicOnly(httpcore2.AsyncNetworkBackend):
 
 
 def not_public(name: str) -> FetchRefused:
-    """The refusal of a name that leads elsewhere. It tells no address: whoever asks must not learn what the inside looks like."""
-    return FetchRefused(f"{name} is not a host of the public internet.", "Give a URL that anybody can open.")
+    """The refusal of a name that leads elsewhere. It names no address: a client must not learn the internal network."""
+    return FetchRefused(
+        f"{name} is not a host of the public internet.", "Give a URL that is reachable from the public internet."
+    )

@@ -157,7 +157,7 @@ class Fetcher:
 
 
 def _hidden_redirect(error: FetchError, first: str) -> FetchError:
-    """The same error of an address that a redirect led to, which it does not name: whoever asked may not know it."""
+    """The error of an address that a redirect led to, without that address: the client may not be allowed to know it."""
     if isinstance(error, FetchRefused):
         return FetchRefused(
             f"{_shown(first)} redirects to where nothing may be fetched.", "Give the file's own address."
