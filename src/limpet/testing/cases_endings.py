@@ -1,4 +1,4 @@
-"""How a command is ended: by its time, by somebody, or by its shell while something it left goes on."""
+"""How a command is ended: by its timeout, by an abort, or by its shell's exit while a detached process goes on."""
 
 import anyio
 
