@@ -96,10 +96,10 @@ def open_workspace(
     """A workspace to run commands in: for the time of an `async with`, or from `await …open()` to `await box.close()`.
 
     `runtime` is a name (bubblewrap, local, memory) or a runtime of your own that is open. With lifetime "process" the box ends
-    with the block (or `close`) and with this process; with "ttl" it lives on until nobody has used it for `ttl` seconds, and `ref=box.ref`
+    with the block (or `close`) and with this process; with "ttl" it lives on until it has been idle for `ttl` seconds, and `ref=box.ref`
     enters it again, also from another process. `directory` keeps its files (else they go with it), `home` is where the
-    runtime keeps its own things. `capabilities` are seed 01's, such as `{"shell": {"allowedCommands": ["ls"]}, "fs": True}`; None is
-    all of them. The rules are as in `workspace.opening.Asked`: they are this process's, and given again with a `ref`.
+    runtime keeps its own things. `capabilities` are such as `{"shell": {"allowedCommands": ["ls"]}, "fs": True}`; None is
+    all of them. The rules are as in `workspace.opening.WorkspaceOptions`: they are this process's, and given again with a `ref`.
     Raises ConfigInvalid, RuntimeUnavailable, OfferMissing (also for a rule that `enforce="wall"` wants held and this runtime cannot),
     BootFailed, SandboxGone.
     """

@@ -21,7 +21,7 @@ class HomeContainers:
     manager: ContainerManager
 
     async def find(self, container_id: str) -> ContainerRecord:
-        """Whoever owns it. NotFound, also once it was deleted."""
+        """The container of any tenant. Raises NotFound, also once it was deleted."""
         record = await self.rows.get_any(container_id)
         if record is None or record.status == "deleted":
             raise NotFound(f"There is no container {container_id}.")
