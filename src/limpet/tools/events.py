@@ -16,8 +16,8 @@ TOOL_STREAM = "tool-stream"
 class ToolEvent:
     """`type` and a payload of JSON values.
 
-    `workspace_stdout` and `workspace_stderr` (the run tool; seed 01) carry `workspace`, `callId`, `sequence` (one counter for both
-    streams of a call, from 0), `text` (whole characters) and `time` (milliseconds since 1970). `tool-stream` (shell_cmd; seed 03)
+    `workspace_stdout` and `workspace_stderr` (the run tool) carry `workspace`, `callId`, `sequence` (one counter for both
+    streams of a call, from 0), `text` (whole characters) and `time` (milliseconds since 1970). `tool-stream` (shell_cmd)
     carries `toolName`, `content`, `stream`, `messageId` (the call's id), `sequence` and `executionId`.
     """
 
@@ -39,7 +39,7 @@ class LiveEvents:
         self._sequence = 0
 
     def callback(self, stream: Stream) -> Callable[[bytes], Awaitable[None]] | None:
-        """What `Workspace.run` awaits for each chunk; None where nobody listens."""
+        """What `Workspace.run` awaits for each chunk; None where events have no receiver."""
         if self._on_event is None:
             return None
 

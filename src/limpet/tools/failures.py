@@ -38,7 +38,7 @@ def explained(error: BadArguments | LimpetError) -> JsonObject:
 
 
 def brief(text: str, limit: int) -> str:
-    """`text`, or its head and tail where it has more than `limit` characters: what is long is always somebody's own words."""
+    """`text`, or its head and tail where it has more than `limit` characters: only what a model or a command wrote is ever that long."""
     if len(text) <= limit:
         return text
     return f"{text[: limit - limit // 3]} … {text[-(limit // 3) :]}"

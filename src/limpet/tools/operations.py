@@ -1,6 +1,6 @@
 """What the file tools do: each operation with what a model is told of it. Bounded in size; the workspace's policy holds for all.
 
-The names of fields are those of the seed's own file interface, where it has them (`path`, `type`, `lineNumber`, `includeGlob` …).
+Field names (`path`, `type`, `lineNumber`, `includeGlob` …) are part of the tools' interface (docs/library.md) and do not change.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""`workspace__<name>__run`: a command in a workspace's shell, for a model (seed 01, auto-injected tool)."""
+"""The tool `workspace__<name>__run`: a command in a workspace's shell, for a model (docs/library.md, "Tools for models")."""
 
 from collections.abc import Mapping
 from functools import cached_property

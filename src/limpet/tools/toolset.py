@@ -16,7 +16,7 @@ def tools_for(
 ) -> list[Tool]:
     """The tools of what the workspace has: `workspace__<name>__run` with a shell, the file tools with files; then `beside`.
 
-    `name` is the workspace's own where it is left out. A capability that is not there has no tool (seed 01). Raises ConfigInvalid
+    `name` is the workspace's own where it is left out. A capability that is not there has no tool. Raises ConfigInvalid
     for a name that no tool name can be made of, and for tools of others that take a reserved name or one that is taken.
     """
     name = name or workspace.name

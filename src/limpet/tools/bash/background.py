@@ -22,7 +22,7 @@ from limpet.workspace.audit import Call
 from limpet.workspace.workspace import Workspace
 
 SIGTERM = 15
-GRACE = 2.0  # seconds between SIGTERM and SIGKILL (seed 02)
+GRACE = 2.0  # seconds between SIGTERM and SIGKILL (docs/bash-tool.md)
 ENDING = 10.0  # seconds that ending all tasks may take
 EARLY = 0.3  # seconds in which a task that ends at once is a finished result
 SENDING = 5.0  # seconds that a task gets to take what is sent
@@ -89,7 +89,7 @@ class BackgroundTasks:
         begun = _PendingStart(matcher=matcher)
         self._starting.add(begun)
         try:
-            # Whoever is asked for approval may be waited for, or given up; what follows is short.
+            # Waiting for an approval may take long and be cancelled; what follows is short.
             await self._workspace.judge(Command(what=held.what, cwd=asked.cwd, env=asked.env), call=asked.call)
             carriers.start_soon(self._carry, asked, held, begun)
             await begun.done.wait()

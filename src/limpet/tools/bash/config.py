@@ -1,4 +1,4 @@
-"""The settings of `Bash`, and how they, the policy and the redaction come from seed 02's configuration block. Runs nothing."""
+"""The settings of `Bash`, and how they, the policy and the redaction are read from a configuration block (docs/bash-tool.md)."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from limpet.core.errors import ConfigInvalid
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
 
-SHORTEST, LONGEST = 1.0, 1800.0  # seconds a command may be given (seed 02, hidden params)
+SHORTEST, LONGEST = 1.0, 1800.0  # seconds that the parameter `timeout` may ask for (docs/bash-tool.md)
 WORKDIR = "{{workdir}}"
 _BLOCK = ("tools", "modules", "shell")
 _CONFIG = (
@@ -60,7 +60,7 @@ class ShellConfig:
 
 
 def shell_config_from(block: Mapping[str, Any] | None, *, workdir: str = "/mnt/data") -> ShellConfig:
-    """Read seed 02's block: `tools.modules.shell.{config,constraints}`, or the part of it from any of these levels on.
+    """Read a configuration block: `tools.modules.shell.{config,constraints}`, or the part of it from any of these levels on.
 
     `{{workdir}}` stands for `workdir`; `shell: null` is bash. Paths are confined to the workspace's own roots, `allowed_roots` and
     `allowed_paths`, unless `unrestricted`. Raises ConfigInvalid for what is unknown (with the nearest known key) or of a wrong type.

@@ -34,7 +34,7 @@ def _usual(code: int) -> str | None:
         case 124:
             return "The time was over and it was killed, with everything that it had started."
         case 125:
-            return "Nobody can say how it ended: the sandbox was lost under it."
+            return "How it ended is unknown: its sandbox was lost while it ran."
         case 126:
             return "It was found but cannot be executed: not a program, or no permission."
         case 127:

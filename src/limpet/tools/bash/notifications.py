@@ -1,4 +1,4 @@
-"""What is told of background tasks while nobody asks: brought to the session's callback one at a time, in order, and bounded.
+"""Notifications of background tasks: delivered to the session's callback one at a time, in order, and bounded.
 
 A task's output never waits for a slow callback: what it cannot take any more is counted instead.
 """

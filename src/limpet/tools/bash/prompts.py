@@ -7,7 +7,7 @@ LOOKED_AT = 600  # characters of the end of the output
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LONGEST_LINE = 200
 
-# The first that matches the last lines: what asks, and what to do. From seed 02's origin and the manuals of these programs.
+# What asks, and what to do instead: the first pattern that matches the last lines. Source: the manuals of these programs.
 _QUESTIONS = tuple(
     (re.compile(pattern, re.IGNORECASE), remedy)
     for pattern, remedy in (
@@ -36,7 +36,7 @@ _QUESTIONS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A question that nobody answered: its line, and what to do instead, without a capital letter and full stop."""
+    """A prompt that was not answered: its line, and what to do instead, without a capital letter and full stop."""
 
     line: str
     remedy: str
@@ -56,7 +56,7 @@ def find_prompt(*outputs: str) -> Prompt | None:
 def hang_directive(prompt: Prompt) -> str:
     """What a model is told when a command failed at a prompt."""
     return (
-        f"It asked {prompt.line!r} and nobody can answer. Do not run it again as it is: {prompt.remedy}."
+        f"It asked {prompt.line!r} and no one can answer. Do not run it again as it is: {prompt.remedy}."
         " Where it must be answered, start it with run_in_background=true and send the answer by stdin_text"
         " (with pty=true if it insists on a terminal)."
     )

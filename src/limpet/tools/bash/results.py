@@ -80,7 +80,7 @@ class ResultBuilder:
         answer["next"] = what_next(task)
         notes = [*request.notes, *_without_effect(request)]
         if request.stream and not self._is_heard:
-            notes.append("Nobody takes notifications here, so none come; poll it instead.")
+            notes.append("This session has no receiver for notifications, so none come; poll it instead.")
         if request.wait and task.is_running:
             notes.append(
                 f"It still runs: the wait of {request.timeout or self._config.timeout_default:g} seconds is over."
@@ -110,7 +110,7 @@ class ResultBuilder:
         return answer
 
     def _advice(self, code: int | None, command: str, answer: JsonObject) -> JsonObject:
-        """Words on an exit code that is not 0, and on a question that nobody answered."""
+        """Advice on an exit code that is not 0, and on a prompt that was not answered."""
         advice: JsonObject = {}
         if (meaning := exit_code_meaning(code, command, answer["stderr"])) is not None:
             advice["exit_code_meaning"] = meaning

@@ -10,7 +10,7 @@ from limpet.tools.tool import JsonObject
 
 NAME = "Bash"
 EXAMPLE = {"command": "ls -la", "description": "List the files"}
-# As in seed 02; the model sees the first three, the others it learns from results.
+# docs/bash-tool.md, "Parameters": the schema shows the model the first three; results tell it of the others where they help.
 VISIBLE = ("command", "description", "run_in_background")
 HIDDEN = ("task_id", "kill", "stdin_text", "close_stdin", "wait", "stream", "stream_pattern", "timeout", "cwd", "pty")
 
@@ -75,7 +75,7 @@ def described(config: BashConfig, directory: str) -> str:
     """What the model reads of the tool."""
     return (
         f"Run a shell command in {config.shell or 'bash'} and get its stdout, stderr and exit_code. The working directory"
-        f" (at first {directory}) is kept between calls; variables and functions are not. Nobody can answer prompts: use flags"
+        f" (at first {directory}) is kept between calls; variables and functions are not. Prompts cannot be answered: use flags"
         f" such as --yes. A command is ended after {config.timeout_default:g} seconds; start what takes longer, or serves, with"
         " run_in_background=true and use the task_id that comes back. Output that is too long for the result is in a file"
         " that the result names."

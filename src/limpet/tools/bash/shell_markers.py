@@ -39,7 +39,7 @@ END
 _LONG = 120 * 1024  # bytes
 _TELLING = "trap '{{ builtin printf %s \"{mark} \"; builtin pwd -P; }} >&2' EXIT; "
 # bash gives its own process to the last program of a script (`make -C sub` would move it), but not while it has a trap: so it gets
-# one for a signal that nobody sends, where the script does not speak of traps.
+# one for a signal that is never sent, where the script does not speak of traps.
 _PERL = r"""
 my($m,$h,$s,$n)=@ARGV;delete $ENV{PERL_BADLANG};open my $e,">&=250";open STDERR,">&",$e;close $e;
 if($h=~m{/bash$}&&$s!~/trap/&&($^F=99)&&pipe(my $r,my $w)){
@@ -50,8 +50,8 @@ $SIG{PIPE}="IGNORE";waitpid $p,0;my $c=$?;my $d=readlink"/proc/self/cwd";
 syswrite STDERR,"$m $d\n";exit($c&127?128+($c&127):$c>>8)
 """
 
-# A background task's shell, in a process group of its own as under `bash -c`, below one that stays until all is over: SIGTERM is
-# passed on, the end is told, and then it stands still, so that the kill that follows still finds the whole tree below it.
+# A background task's shell, in a process group of its own as under `bash -c`, below a holding shell that outlives it: the holding shell
+# forwards SIGTERM and reports the end. After a SIGTERM it then stops itself, so that the SIGKILL that follows finds the whole tree below it.
 _HOLDING = r"""
 exec 9>&2 2>/dev/null
 set -m

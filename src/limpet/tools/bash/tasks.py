@@ -140,7 +140,7 @@ class Task:
             self._waiters -= 1
 
     async def carry(self, process: Process) -> None:
-        """Follow it to its end, which is told unless somebody waits for it or kills it."""
+        """Follow the task to its end and send a notification of it, unless a call waits for it or killed it."""
         try:
             await self._follow_to_end(process)
         except Exception:  # whatever one task meets, the others of its session go on
@@ -211,7 +211,11 @@ class Task:
         return sum(matcher.picks(line) for matcher in self._matchers) > 0
 
     async def _end_what_holds(self, process: Process) -> None:
-        """What holds a task stays after a SIGTERM, for whoever sent it; one that the task sent to its own group is over."""
+        """Abort a holding shell that is still there `SURVIVES_END` seconds after it reported the task's end.
+
+        After a SIGTERM that shell stops itself, so that the SIGKILL which `kill` sends next finds the whole tree below it. A SIGTERM
+        that the task sent to its own group is followed by no kill.
+        """
         await self.told_end.wait()
         with anyio.move_on_after(SURVIVES_END):
             await process.wait()

@@ -1,4 +1,4 @@
-"""The tool `Bash` of seed 02 over one workspace, for one session. Its modes are in `modes`; this file carries them out."""
+"""The tool `Bash` over one workspace, for one session (docs/bash-tool.md). `modes` decides which mode a call is in; this file runs it."""
 
 import json
 from collections.abc import Mapping
@@ -34,9 +34,9 @@ NOTIFYING = 2.0  # seconds that the last notifications may take
 
 
 class BashTool:
-    """`Bash` (seed 02): run to the end, in the background, status, kill, stdin, wait, stream.
+    """`Bash`: run a command to its end or in the background, and status, kill, stdin, wait, stream of background tasks.
 
-    One object is one session: its working directory and its background tasks are nobody else's. Background tasks need
+    One object is one session: its working directory and its background tasks are its own. Background tasks need
     `async with`, whose end ends them (`cleanup_session`); commands that run to their end do not. `notify` gets what is told of
     tasks, one at a time; what it raises is in `notify_errors`. `on_event` gets `workspace_stdout` and `workspace_stderr`, as of the
     run tool, while a command that runs to its end prints; it is awaited, and what it raises changes nothing.
@@ -76,7 +76,7 @@ class BashTool:
         notify: Notify | None = None,
         on_event: OnEvent | None = None,
     ) -> Self:
-        """The tool under seed 02's configuration block. Raises ConfigInvalid."""
+        """The tool under a configuration block (docs/bash-tool.md, "Configuration"). Raises ConfigInvalid."""
         read = shell_config_from(block, workdir=workspace.directory)
         guarded = workspace.guarded(policy=read.policy, redaction=read.redaction)
         return cls(guarded, session=session, config=read.bash, notify=notify, on_event=on_event)
@@ -227,7 +227,7 @@ class BashTool:
         if request.talks and not task.is_running:
             return (
                 "task_ended",
-                f"Task {task.facts.id} has ended with exit code {task.exit_code}; nobody reads its input. Start it again.",
+                f"Task {task.facts.id} has ended with exit code {task.exit_code} and reads no input. Start it again.",
             )
         if matcher is not None:
             task.stream(matcher)

@@ -1,4 +1,4 @@
-"""The working directory of a session: where the next command starts. Knows what a shell told, asks nobody."""
+"""The working directory of a session: where the next command starts. Derived from what the shell reports; no I/O."""
 
 import posixpath
 from dataclasses import dataclass
