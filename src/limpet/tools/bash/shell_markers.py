@@ -51,7 +51,7 @@ syswrite STDERR,"$m $d\n";exit($c&127?128+($c&127):$c>>8)
 """
 
 # A background task's shell, in a process group of its own as under `bash -c`, below a holding shell that outlives it: the holding shell
-# forwards SIGTERM and reports the end. After a SIGTERM it then stops itself, so that the SIGKILL that follows finds the whole tree below it.
+# forwards SIGTERM and reports the end. After a SIGTERM it then stops itself, so that the SIGKILL that follows finds the whole tree.
 _HOLDING = r"""
 exec 9>&2 2>/dev/null
 set -m
