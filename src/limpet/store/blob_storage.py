@@ -212,8 +212,8 @@ class BlobStorage:
             try:
                 if await self.sweep() and self.trouble is None:
                     continue
-            except StoreError as error:
-                self.trouble = error.message  # the rows are still there: the next round tries again
+            except Exception as error:  # noqa: BLE001 - a full disk or a fault of ours must not end the gateway
+                self.trouble = str(error)  # the rows are still there: the next round tries again
             with anyio.move_on_after(SWEEP_EVERY):
                 await self._doomed.wait()
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, and_, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
-from limpet.core.errors import NotFound, StoreError
+from limpet.core.errors import NotFound
 from limpet.core.ids import FILE, new_id
 from limpet.store.blob_records import doom, keep
 from limpet.store.blob_storage import Blob, BlobStorage
@@ -171,9 +171,9 @@ class Uploads:
             try:
                 await self.reap()
                 self.trouble = None
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 - a full disk or a fault of ours must not end the gateway
                 # Expired files are hidden whether or not they are removed; the next round tries again.
-                self.trouble = error.message
+                self.trouble = str(error)
             await anyio.sleep(REAP_EVERY)
 
     def _alive(self) -> tuple[ColumnElement[bool], ...]:
