@@ -248,6 +248,20 @@ def test_what_was_shown_of_a_tokens_public_beginning_does_not_let_the_token_thro
     assert fed(screen, b"\n") == b"[REDACTED:github]\n"
 
 
+@pytest.mark.parametrize("entity", ["&sup2;", "&frac12;", "&eacute;", "&#178;", "&#xB2;"])
+def test_an_entity_that_arrives_in_two_pieces_is_undone(entity: str) -> None:
+    redact = redactor({"KEY": f"abcdefgh{html.unescape(entity)}ijkl"})
+    for cut in range(1, len(entity)):
+        screen = redact.screen()
+        assert fed(screen, f"x abcdefgh{entity[:cut]}".encode(), f"{entity[cut:]}ijkl y".encode()) + screen.end() == (
+            b"x [REDACTED:KEY] y"
+        )
+
+
+def test_what_only_looks_like_an_entity_stays_beside_a_secret() -> None:
+    assert redactor({"KEY": "such;<abcdefgh>"}).text("&nosuch;&lt;abcdefgh&gt; &none;") == "&no[REDACTED:KEY] &none;"
+
+
 def test_overlapping_secrets_leave_no_end_of_each_other() -> None:
     redact = redactor({"ONE": "abcdefgh", "TWO": "efghijkl"})
 

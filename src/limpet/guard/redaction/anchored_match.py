@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from limpet.guard.redaction.token_shapes import Run, TokenShape
 
@@ -26,36 +26,48 @@ class PartialMatch:
 
 
 class AnchoredMatcher:
-    """A rule in the form in which it is tried."""
+    """A rule in the form in which it is tried. Its expressions are compiled when they are first needed, many of them never."""
 
     def __init__(self, rule: TokenShape) -> None:
         self.name = rule.name
         self.is_general = rule.is_general
+        self.first = _first(rule.runs)
+        self._rule = rule
         self._hides = rule.hides
         self._mixed = rule.mixed
-        self._first = _first(rule.runs)
-        self._unless = re.compile(rule.unless) if rule.unless else None
-        self._before = re.compile(rule.before) if rule.before else None
-        after = f"(?![{rule.after}])" if rule.after else ""
-        self._fits = re.compile(("".join(f"({_taken(run)})" for run in rule.runs) + after).encode())
-        self._open = re.compile(_unfinished(rule.runs).encode())
-        lead = rule.runs[: rule.hides] if rule.hides else ()
-        self._lead = re.compile("".join(_taken(run) for run in lead).encode())
         self._longest = sum(run.high for run in rule.runs)
+
+    @cached_property
+    def _fits(self) -> re.Pattern[bytes]:
+        after = f"(?![{self._rule.after}])" if self._rule.after else ""
+        return re.compile(("".join(f"({_taken(run)})" for run in self._rule.runs) + after).encode())
+
+    @cached_property
+    def _open(self) -> re.Pattern[bytes]:
+        return re.compile(_unfinished(self._rule.runs).encode())
+
+    @cached_property
+    def _lead(self) -> re.Pattern[bytes]:
+        return re.compile("".join(_taken(run) for run in self._rule.runs[: self._hides or 0]).encode())
+
+    @cached_property
+    def _before(self) -> re.Pattern[bytes] | None:
+        return re.compile(self._rule.before) if self._rule.before else None
+
+    @cached_property
+    def _unless(self) -> re.Pattern[bytes] | None:
+        return re.compile(self._rule.unless) if self._rule.unless else None
 
     def at(
         self, data: bytes, head: int, body: int, *, is_whole: bool, looks_back: bool = True
     ) -> Match | PartialMatch | None:
-        """Whether it fits where its head stands, from `head` to `body`. `is_whole`: no more bytes will come."""
-        if body < len(data) and data[body] not in self._first:
-            return None
+        """Whether it fits where its head stands, from `head` to `body`. `is_whole`: no more bytes will come. A rule needs to be
+        tried only where one of its `first` bytes follows, or none."""
         # Open also where what stands before forbids it: a colour that is still to come may let it begin anew.
         if not is_whole and len(data) - body <= self._longest and self._open.match(data, body):
             return PartialMatch(self._public(data, body))
-        if looks_back and self._before is not None and not self._before.match(data, head):
-            return None
         found = self._fits.match(data, body)
-        if found is None:
+        if found is None or (looks_back and self._before is not None and not self._before.match(data, head)):
             return None
         start, end = (head, found.end()) if self._hides is None else found.span(self._hides + 1)
         if self._mixed and not (_DIGIT.search(data, start, end) and _LETTER.search(data, start, end)):

@@ -1,35 +1,37 @@
 """Output as it reads once its escape sequences are undone: percent signs, backslashes, HTML's entities, colours. Pure.
 
-A secret in a URL, a JSON string, a web page or a coloured line is not there byte by byte. `Plain` is a stretch of output in which each
+A secret in a URL, a JSON string, a web page or a coloured line is not there byte by byte. `Unescaped` is a stretch of output in which each
 sequence stands for what it means, and it knows where every byte of it came from.
 """
 
 import re
 from bisect import bisect_right
+from functools import cached_property
 from html.entities import html5
+from itertools import accumulate
 
 _HEX = "[0-9A-Fa-f]"
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9A-Fa-f]{2}", r"\\u[dD][c-fC-F][0-9A-Fa-f]{2}"
 # Entities by name, of whatever templates escape: ASCII, and the letters that PHP's htmlentities() names.
 _NAMED = {name[:-1]: text for name, text in html5.items() if name[-1] == ";" and len(text) == 1 and ord(text) < 0x180}
-_ENTITY = (
-    rf"&(?:#0{{0,8}}(?P<decimal>[0-9]{{1,7}})|#[xX]0{{0,8}}(?P<base16>{_HEX}{{1,6}})|(?P<named>{'|'.join(_NAMED)}));"
-)
+_NAME = f"[A-Za-z][A-Za-z0-9]{{0,{max(map(len, _NAMED)) - 1}}}"
+# Each alternative begins with a byte, so that `re` skips to the next of these four by table.
 _SEQUENCE = re.compile(
-    rf"%(?P<percent>{_HEX}{{2}})|(?P<pair>{_HIGH}{_LOW})|\\u(?P<unicode>{_HEX}{{4}})|\\x(?P<hex>{_HEX}{{2}})"
-    rf"|\\u\{{(?P<braced>{_HEX}{{1,6}})\}}|\\U(?P<long>{_HEX}{{8}})"
-    r"|\\(?P<octal>[0-3][0-7]{2})|\\(?P<letter>[abefnrtv])|\\(?P<itself>[ -/:-@\[-`{-~])|(?P<colour>\x1b\[[0-9;]{0,24}[mK])"
-    rf"|{_ENTITY}".encode()
+    rf"(%{_HEX}{{2}}|\\(?:u[dD][89abAB][0-9A-Fa-f]{{2}}{_LOW}|u{_HEX}{{4}}|x{_HEX}{{2}}|u\{{{_HEX}{{1,6}}\}}|U{_HEX}{{8}}"
+    r"|[0-3][0-7]{2}|[abefnrtv]|[ -/:-@\[-`{-~])|\x1b\[[0-9;]{0,24}[mK]"
+    rf"|&(?:#0{{0,8}}[0-9]{{1,7}}|#[xX]0{{0,8}}{_HEX}{{1,6}}|{_NAME});)".encode()
 )
 _UNFINISHED = re.compile(
     rf"(?:%{_HEX}?|\\(?:u{_HEX}{{0,3}}|u\{{{_HEX}{{0,6}}|U{_HEX}{{0,7}}|x{_HEX}?|[0-3][0-7]?)?|{_HIGH}(?:\\(?:u{_HEX}{{0,3}})?)?"
-    rf"|\x1b(?:\[[0-9;]{{0,24}})?|&(?:#(?:[0-9]{{0,15}}|[xX]{_HEX}{{0,14}})|[A-Za-z]{{0,{max(map(len, _NAMED))}}})?)\Z".encode()
+    rf"|\x1b(?:\[[0-9;]{{0,24}})?|&(?:#(?:[0-9]{{0,15}}|[xX]{_HEX}{{0,14}})|{_NAME})?)\Z".encode()
 )
 _LETTERS = dict(zip(b"abefnrtv", (b"\a", b"\b", b"\x1b", b"\f", b"\n", b"\r", b"\t", b"\v"), strict=True))
 # What every sequence that stands for nothing begins with.
 COLOUR = b"\x1b["
 # No sequence is longer.
 LONGEST = 32
+# So many sequences are remembered with what they stand for.
+_MOST_KEPT = 4096
 
 
 def triggers(alphabet: bytes) -> list[bytes]:
@@ -84,21 +86,12 @@ class Unescaped:
     """`data[start:end]` with its sequences undone. `start` lies between two sequences."""
 
     def __init__(self, data: bytes, start: int, end: int) -> None:
-        pieces: list[bytes] = []
-        self._starts = [0]
-        self._marks = [(0, start, start)]  # where a sequence stands here (bytes long), and there (from, to)
-        length, place = 0, start
-        for found in _SEQUENCE.finditer(data, start, end):
-            meaning = _meaning(found)
-            pieces += [data[place : found.start()], meaning]
-            length += found.start() - place
-            self._starts.append(length)
-            self._marks.append((len(meaning), found.start(), found.end()))
-            length += len(meaning)
-            place = found.end()
-        pieces.append(data[place:end])
-        self.data = b"".join(pieces)
-        self._raw = data
+        # What stands between sequences, and the sequences, in turn. Where each came from is worked out once it is asked for.
+        self._read = _SEQUENCE.split(data[start:end])
+        self._meant = self._read.copy()
+        self._meant[1::2] = map(_MEANINGS.__getitem__, self._read[1::2])
+        self.data = b"".join(self._meant)
+        self._raw, self._start = data, start
         self.has_colours = data.find(COLOUR, start, end) >= 0
 
     def start_of(self, at: int) -> int:
@@ -113,37 +106,63 @@ class Unescaped:
         """Whether a colour stood between these bytes."""
         return self._raw.find(COLOUR, self.start_of(start), self.end_of(end)) >= 0
 
+    @cached_property
+    def _ends(self) -> tuple[list[int], list[int]]:
+        """Where each piece ends, here and in the data."""
+        return list(accumulate(map(len, self._meant))), list(accumulate(map(len, self._read), initial=self._start))[1:]
+
     def _origin(self, at: int) -> tuple[int, int]:
-        index = bisect_right(self._starts, at) - 1
-        size, begin, end = self._marks[index]
-        beyond = at - self._starts[index] - size
-        return (begin, end) if beyond < 0 else (end + beyond, end + beyond + 1)
+        here, there = self._ends
+        index = min(bisect_right(here, at), len(here) - 1)
+        if index % 2 and self._meant[index] != self._read[index]:  # else it is no entity but looks like one
+            return there[index] - len(self._read[index]), there[index]
+        place = there[index] - (here[index] - at)
+        return place, place + 1
 
 
-def _meaning(found: re.Match[bytes]) -> bytes:
-    kind, text = found.lastgroup, found.group(found.lastgroup or 0)
-    match kind:
-        case "percent" | "hex":
-            return bytes([int(text, 16)])
-        case "pair":
-            high, low = int(text[2:6], 16), int(text[8:12], 16)
-            return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)).encode()
-        case "unicode":
-            return chr(int(text, 16)).encode("utf-8", "surrogatepass")
-        case "base16" | "braced" | "long" | "decimal":
-            return _character(int(text, 10 if kind == "decimal" else 16), text)
-        case "named":
-            return _NAMED[text.decode()].encode()
-        case "octal":
-            return bytes([int(text, 8)])
-        case "letter":
-            return _LETTERS[text[0]]
-        case "itself":
-            return text
-        case _:
+class _Meanings(dict[bytes, bytes]):
+    """What each sequence stands for. Those that were met are kept, so that most are found by a look into a dictionary."""
+
+    def __missing__(self, sequence: bytes) -> bytes:
+        if len(self) >= _MOST_KEPT:
+            self.clear()
+        self[sequence] = meaning = _meaning(sequence)
+        return meaning
+
+
+def _meaning(sequence: bytes) -> bytes:
+    match sequence[:1], sequence[1:2]:
+        case b"&", b"#":
+            digits = sequence[2:-1].lstrip(b"xX")
+            return _character(int(digits, 10 if sequence[2:3].isdigit() else 16), digits.lstrip(b"0"))
+        case b"&", _:
+            return _NAMED.get(sequence[1:-1].decode(), sequence.decode()).encode()
+        case (b"%", _) | (_, b"x"):
+            return bytes([int(sequence[-2:], 16)])
+        case b"\x1b", _:
             return b""
+        case _, b"u" | b"U":
+            return _of_unicode(sequence)
+        case _, letter if letter[0] in _LETTERS:
+            return _LETTERS[letter[0]]
+        case _, letter if letter.isdigit():
+            return bytes([int(sequence[1:], 8)])
+        case _, itself:
+            return itself
+
+
+def _of_unicode(sequence: bytes) -> bytes:
+    r"""Of \uD83D\uDE00, \u0041, \u{41} and \U00000041."""
+    if len(sequence) == 12:
+        high, low = int(sequence[2:6], 16), int(sequence[8:12], 16)
+        return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)).encode()
+    digits = sequence[2:].strip(b"{}")
+    return _character(int(digits, 16), digits)
 
 
 def _character(code: int, text: bytes) -> bytes:
     """Of that number in Unicode; the digits themselves where there is none."""
     return chr(code).encode("utf-8", "surrogatepass") if code <= 0x10FFFF else text
+
+
+_MEANINGS = _Meanings()

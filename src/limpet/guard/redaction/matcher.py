@@ -7,6 +7,7 @@ What is found at a place depends on the bytes from there on, a bounded number of
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
@@ -82,10 +83,15 @@ class _Literals:
         return len(data) - at < self._lengths[0] and _begins(self._ordered, data[at:])
 
 
+_Rules = dict[int | None, list[AnchoredMatcher]]
+
+
 @dataclass(slots=True)
 class _Beginning:
+    """`rules` are those worth a try by the byte that follows; under None all of them, for where nothing follows yet."""
+
     literals: _Literals | None = None
-    rules: list[AnchoredMatcher] = field(default_factory=list)
+    rules: _Rules = field(default_factory=dict)
     is_trigger: bool = False
 
 
@@ -100,10 +106,8 @@ class SecretMatcher:
             head.literals = head.literals or _Literals()
             head.literals.add(form, name)
         secret = set(heads)
-        for rule in rules:
-            anchored = AnchoredMatcher(rule)
-            for text in rule.heads:
-                heads.setdefault(text.encode(), _Beginning()).rules.append(anchored)
+        for text, followed in _by_next_byte(tuple(rules)).items():
+            heads.setdefault(text, _Beginning()).rules = followed
         public = set(heads) - secret
         self._reach = max([len(form) for form, _ in known] + [COLOURED if rules else 0])
         for trigger in escapes.triggers(bytes({byte for form, _ in known for byte in form})) if heads else ():
@@ -140,14 +144,16 @@ class SecretMatcher:
             head = self._matcher[index]
             if head.literals is not None:
                 self._try_literals(head.literals, data, at, found, is_whole=is_whole)
-            for rule in head.rules:
+            if head.is_trigger:
+                triggers.append(at)
+            if not head.rules:
+                continue
+            for rule in head.rules.get(data[body] if body < len(data) else None, ()):
                 match rule.at(data, at, body, is_whole=is_whole):
                     case Match(begin, end):
                         found.spans.append(Span(begin, GENERAL if rule.is_general else FAMILY, end, rule.name))
                     case PartialMatch(public):
                         found.wait(at, public)
-            if head.is_trigger:
-                triggers.append(at)
         if not is_whole:
             self._wait_for_heads(data, start, found)
         return triggers
@@ -195,8 +201,9 @@ class SecretMatcher:
                 self._try_literals(head.literals, plain.data, at, inside, is_whole=is_whole)
             if head.is_trigger:
                 triggers.append(at)
-            # A colour may still come into what is open.
-            for rule in head.rules if plain.has_colours or not is_whole else ():
+            if not head.rules or not (plain.has_colours or not is_whole):  # a colour may still come into what is open
+                continue
+            for rule in head.rules.get(plain.data[body] if body < len(plain.data) else None, ()):
                 match rule.at(plain.data, at, body, is_whole=is_whole, looks_back=False):
                     case Match(begin, end) if end - at <= COLOURED and plain.is_coloured(at, end):
                         inside.spans.append(Span(begin, GENERAL if rule.is_general else FAMILY, end, rule.name))
@@ -214,6 +221,26 @@ class SecretMatcher:
             begin = plain.start_of(inside.undecided)
             if len(data) - begin <= REACH:
                 found.wait(begin, begin)
+
+
+@cache
+def _by_next_byte(rules: tuple[TokenShape, ...]) -> dict[bytes, _Rules]:
+    """For each head the rules that have it, by the byte that follows it. Heads of the same rules share one table."""
+    of_heads: dict[bytes, list[AnchoredMatcher]] = {}
+    for rule in rules:
+        anchored = AnchoredMatcher(rule)
+        for text in rule.heads:
+            of_heads.setdefault(text.encode(), []).append(anchored)
+    return {text: _table(tuple(those)) for text, those in of_heads.items()}
+
+
+@cache
+def _table(rules: tuple[AnchoredMatcher, ...]) -> _Rules:
+    table: _Rules = {None: list(rules)}
+    for rule in rules:
+        for byte in rule.first:
+            table.setdefault(byte, []).append(rule)
+    return table
 
 
 def _begins(ordered: Sequence[bytes], text: bytes) -> bool:
