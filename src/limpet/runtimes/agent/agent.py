@@ -1,6 +1,6 @@
-"""Process 1 of a box: starts commands for the host, keeps their output, and ends the box when nobody wants it any more.
+"""Process 1 of a box: starts commands for the host, keeps their output, and ends the box when its lifetime is over.
 
-Its commands run under the same user, so it hides itself from them before the first one starts (DESIGN section 4, point 2).
+Its commands run under the same user, so it makes itself undumpable before the first one starts (`tree.hide_self`).
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class Agent:
                 self._tend()
             self._tend()
             if self._idles and not self._requests.running():
-                os.sched_yield()  # whoever was just told shall not wait for this
+                os.sched_yield()  # let the host's process read the answer before the work below
                 self._let_one_wait()
             self._idles = False
 
     def _let_one_wait(self) -> None:
-        """Have a shell for the next command, and make it ready while nobody asks."""
+        """Start a warm shell for the next command, and prepare it while the agent is idle."""
         self._requests.stock.fill(is_alone=self._requests.is_alone())
         shell = self._requests.stock.shell
         if shell is not None and shell.executed is not None:

@@ -52,14 +52,14 @@ class BoxBounds:
     # Memory: the kernel chooses and kills, here it is only noticed.
 
     def begins(self, process: Process, others: list[Process]) -> None:
-        """Before anybody hears of a new command."""
+        """Look at the counters before the start of a new command is reported."""
         self.look(others)
         self._begun = [*self._begun[-_REMEMBERED:], process.began]
         process.notes += self._unsaid
         self._unsaid = []
 
     def ends(self, process: Process, others: list[Process]) -> None:
-        """Before anybody hears how it ended; `others` still run."""
+        """Look at the counters before the end of a command is reported; `others` still run."""
         self.look([process, *others])
         if self._memory_note in process.notes and process.outcome == (EXITED, 128 + KILLED_BY):
             process.notes.remove(self._memory_note)
@@ -119,7 +119,7 @@ class BoxBounds:
         return most - self.living() < min(_ROOM, most // 4)
 
     def living(self) -> int:
-        """How many processes there are beside the agent; dead ones count until somebody has waited for them."""
+        """How many processes there are beside the agent; zombies count until they are reaped."""
         if self._processes is not None:
             return int(os.pread(self._processes, 32, 0)) - _OUR_OWN
         return sum(name.isdigit() for name in os.listdir("/proc")) - 1

@@ -17,8 +17,8 @@ MOMENT = 0.001  # seconds
 
 
 class OutputReader:
-    """Somebody on the host who wants a command's output from some offset on, as fast as he grants. One that goes `ahead` holds
-    nobody up once its credit is used, until more is granted: nobody may have asked for it."""
+    """A subscription of the host to a command's output from some offset on, sent as far as its credit goes (backpressure). One that goes
+    `ahead` was opened by the agent itself: once its credit is used it does not slow the command down until the host grants more."""
 
     def __init__(self, number: int, process: Process, position: dict[int, int], *, ahead: bool = False) -> None:
         self.number = number

@@ -1,4 +1,7 @@
-"""Starting one command: descriptors, a session and a subreaper of its own, limits, and then exec."""
+"""Starting one command by fork and exec: pipes or a terminal, a session and a subreaper of its own, walls, limits.
+
+Between fork and exec the child is a copy of the agent and must never return into the agent's loop: `_become` ends in exec or `_exit`.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +28,17 @@ class LaunchedProcess:
         self.pid = pid
         self.outputs = outputs  # descriptor -> stream (1, 2)
         self.stdin = stdin
-        self.executed = executed  # None where somebody else looks after it
+        self.executed = executed  # None where another object watches and closes it
 
 
 def make_first_to_go(pid: int) -> None:
-    """When memory runs out; only for what hides no more: a command that was executed, or one that is about to be."""
+    """Make the OOM killer prefer this process to the agent. Its /proc files are writable only once it is dumpable: after exec, or
+    after `show_self`."""
     set_oom_score(pid, _STARVES_FIRST)
 
 
 def set_oom_score(pid: int, score: int) -> None:
-    """How likely the kernel chooses it when memory runs out (proc_pid_oom_score_adj(5)); quiet where it is gone."""
+    """Set how likely the OOM killer chooses the process (proc_pid_oom_score_adj(5)); quiet where it has ended."""
     try:
         descriptor = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY)
     except OSError:
@@ -69,6 +73,8 @@ def start(
     more process."""
     out_read, out_write = os.pipe()
     error_read, error_write = os.pipe()
+    # No bytes pass through this pipe. Its write end is close-on-exec, as every descriptor that Python opens, so the agent reads end of
+    # file when exec has succeeded, or when the child has ended.
     done_read, done_write = os.pipe()
     in_read, in_write = os.pipe() if wants_stdin else (os.open("/dev/null", os.O_RDONLY), None)
     ours = [out_read, error_read, done_read] + ([] if in_write is None else [in_write])
@@ -134,8 +140,12 @@ def _become(
     last: int | None,
     terminal: bool = False,
 ) -> None:
-    """In the child, and never back: turn into the command, or say on its standard error why not. `last` is the one descriptor that
-    stays open until then; None where others do, for a shell that waits."""
+    """In the child, and never returning: exec the command, or write to its standard error why not and exit. `last` is the one
+    descriptor beyond 2 that stays open until exec; None for a warm shell, which keeps others as well.
+
+    The order matters. setsid comes before TIOCSCTTY, since only a session leader may take a controlling terminal. The wakeup descriptor
+    is dropped before signals are set to default, so that no signal of the child is written into the agent's pipe; ignored signals are
+    reset because exec keeps "ignored" (execve(2)). Limits come last, so that they bind the command and none of these steps."""
     code = 127
     try:
         os.setsid()
@@ -165,8 +175,9 @@ def _become(
 
 
 def _starve_first(last: int) -> None:
-    """Be chosen before the agent when memory runs out, from before the first instruction of the command on: what it forks at once
-    must not be as the agent is. Only who is not hidden can write that of itself, so everything of the agent's is closed first."""
+    """Set the OOM score before exec, since children that the command forks at once inherit it. A process that is not dumpable cannot
+    write its own oom_score_adj, and a dumpable one can be inspected by other commands of the same user: so the agent's descriptors are
+    closed first, then the child becomes dumpable, then it writes the score."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != last:
             try:

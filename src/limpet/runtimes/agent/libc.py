@@ -1,5 +1,8 @@
-"""Functions of the C library that Python does not give: by `_ctypes`, on which ctypes stands, since all of ctypes costs 2 ms at
-every boot."""
+"""Functions of the C library that Python has no wrapper for, called through `_ctypes`.
+
+`_ctypes` is the C module below ctypes; importing ctypes itself would cost 2 ms at every boot of a box. Varargs functions (prctl,
+syscall) are called as plain ones, with every number as a long: Linux on x86-64 and aarch64 passes both kinds in the same registers.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,11 @@ class _Function(_ctypes.CFuncPtr):
     _restype_ = _ReturnType
 
 
-_library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # None is this program itself
+_library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # None: the symbols of this process, libc's among them
 
 
 def call(name: str, *arguments: int | bytes | None) -> int:
-    """What that function returns: an int of C. Numbers are passed as long, bytes and None as pointers."""
+    """Call a function by its symbol; its result is read as a C int. Numbers are passed as long, bytes as a pointer, None as NULL."""
     function = _Function(_ctypes.dlsym(_library, name))
     passed = (_Number(one) if isinstance(one, int) else one for one in arguments)
     returned: int = function(*passed)
@@ -32,12 +35,12 @@ def call(name: str, *arguments: int | bytes | None) -> int:
 
 
 def prctl(option: int, value: int) -> int:
-    """prctl(2) with all further arguments 0."""
+    """prctl(2). The kernel refuses several options with EINVAL unless the unused arguments are 0, so they are passed."""
     return call("prctl", option, value, 0, 0, 0)
 
 
 def system_call(number: int, *arguments: int | bytes | None) -> int:
-    """What the kernel answers (syscall(2)). OSError where that is an error."""
+    """syscall(2). Raises OSError with its errno, read at once: `_ctypes` keeps a copy per thread (FUNCFLAG_USE_ERRNO)."""
     returned = call("syscall", number, *arguments)
     if returned < 0:
         error = _ctypes.get_errno()

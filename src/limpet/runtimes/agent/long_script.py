@@ -1,12 +1,17 @@
-"""A script that is longer than one argument may be, for a real `bash -c`. Standard library only: the keeper of local sandboxes loads
-it by its path.
+"""A script longer than the kernel's limit for one argument, for a real `bash -c`. Standard library only: the keeper of local sandboxes
+loads this file by its path.
 
-The kernel takes no argument of more than 128 KiB (MAX_ARG_STRLEN, execve(2)), but about 2 MiB in all, and it lays arguments and then
-variables side by side in the new program's memory. So bash is executed with room: its script is the last argument, and the first
-variables continue it. bash reads the file that BASH_ENV names before its script, a pipe of ours here, and waits there. Meanwhile the
-script is written over the room in its memory, also over the NULs between the pieces; then bash is told to forget the variables, and runs
-what to it is its one argument: messages, line numbers, `$0` and traps are those of `bash -c`. Not before bash reads that pipe: until
-then it copies its arguments, and one that grows meanwhile would overrun the copy.
+The kernel takes no argument of more than 128 KiB (MAX_ARG_STRLEN, execve(2)), but about 2 MiB in all, and it places the arguments and
+then the variables side by side in the new program's memory. So:
+
+1. bash is executed with room for the script: a filler as the last argument, and fillers as the first variables, which continue it.
+2. Before its script bash reads the file that BASH_ENV names. That is a pipe of ours, so bash blocks there.
+3. The script is written over the room through /proc/PID/mem, also over the NULs between the pieces, which makes it one argument.
+4. The pipe tells bash to unset the variables; then it runs what is, to it, its one argument: messages, line numbers, `$0` and traps are
+   those of `bash -c`.
+
+Step 3 must not begin before bash reads the pipe: until then it copies its arguments, and one that grows meanwhile would overrun the
+copy. If any step fails, the guard in the room makes the shell kill itself and nothing of the script has run.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import time
 
 LONGEST_ARGUMENT = 128 * 1024 - 1
 _PIECE = 120 * 1024
-_GUARD = b"kill -9 $$ #"  # what a shell does whose room nobody has filled
+_GUARD = b"kill -9 $$ #"  # fail closed: a shell that runs before its room was filled kills itself
 _VARIABLE = "LIMPET_ROOM_"
 _PATIENCE = 5.0  # seconds for exec, and for bash to count its arguments
 _A_LITTLE = 0.0005
@@ -102,7 +107,7 @@ class Room:
             os.close(memory)
 
     def _is_read(self, until: float) -> bool:
-        """Whether bash has begun to read its orders."""
+        """Whether bash has begun to read the pipe: FIONREAD of it falls to 0 once bash has taken the newline that `_fill` wrote."""
         while time.monotonic() < until:
             if not int.from_bytes(fcntl.ioctl(self._orders, _UNREAD, bytes(4)), sys.byteorder):
                 return True
@@ -110,7 +115,9 @@ class Room:
         return False
 
     def _begins(self, pid: int, until: float) -> int | None:
-        """Where its arguments begin (proc_pid_stat(5)); None where it is dead. What tells of exec comes a little early."""
+        """Where its arguments begin (arg_start, proc_pid_stat(5)); None where it is dead.
+
+        exec closes our descriptor before the kernel has set arg_start to env_end: until these are there, look again."""
         while time.monotonic() < until:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()

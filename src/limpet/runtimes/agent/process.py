@@ -101,7 +101,7 @@ class Process:
         except BlockingIOError:
             return True
         except OSError:
-            # A terminal that nobody holds any more answers EIO.
+            # Reading the master end answers EIO once no process holds the terminal (pty(7)).
             data = b""
         if data:
             if not self.forgotten:
@@ -274,7 +274,7 @@ class Process:
         return True
 
     def close_input(self) -> None:
-        """Its shell has ended: nobody reads its input any more, so what is left of it goes."""
+        """Its shell has ended and reads no more input: drop what has not been written."""
         if self.stdin is not None and not self.terminal:
             self._release(self.stdin)
             self.stdin = None

@@ -1,9 +1,10 @@
-"""Starting a shell without a copy of the agent: by way of a program of a few instructions, which turns into the shell.
+"""Starting a shell without forking the agent: posix_spawn(3) of a tiny program (the trampoline), which execs the shell.
 
-A copy (fork) of the agent costs 0.8 ms more than the shell itself. posix_spawn(3) copies nothing, but cannot make its child a
-subreaper (DESIGN section 4, point 7). So what it starts is a step between: it makes itself a subreaper and becomes what its
-arguments name. The agent stands still until the step is executed, so nothing else may live in the box then: what runs there
-could stop the step, and the agent with it.
+A fork of the agent costs 0.8 ms more than the shell itself, as its page tables are copied. posix_spawn copies nothing (glibc uses
+CLONE_VM and CLONE_VFORK), but it cannot make its child a subreaper, and PR_SET_CHILD_SUBREAPER is not inherited by fork, though it is
+kept by exec (PR_SET_CHILD_SUBREAPER(2const)). So the program in between sets it for itself and then execs what its arguments name.
+The agent is suspended until the trampoline is executed (vfork), so nothing else may live in the box at that time: a process of the same
+user could stop the child, and the agent with it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from limpet.runtimes.agent.launch import IGNORED, LaunchedProcess, end_at_once
 
 _DONE = 63  # the descriptor that closes when the shell is executed
 
-# By architecture: its number in an ELF header (elf(5)), and prctl(PR_SET_CHILD_SUBREAPER, 1); fcntl(_DONE, F_SETFD, FD_CLOEXEC);
-# rt_sigaction(n, _NOTHING, 0, 8) for the signals 32 and 33, which posix_spawn of glibc leaves ignored; execve(argv[0], argv, envp);
-# exit(127).
+# By architecture: its number in an ELF header (e_machine, elf(5)), and the machine code of these calls, in this order:
+#   prctl(PR_SET_CHILD_SUBREAPER, 1)         the reason for the program
+#   fcntl(_DONE, F_SETFD, FD_CLOEXEC)        dup2 cleared the flag; now exec of the shell, and not of this program, closes _DONE
+#   rt_sigaction(n, _NOTHING, 0, 8)          for the signals 32 and 33, which posix_spawn of glibc leaves ignored, and exec keeps that
+#   execve(argv[0], argv, envp)              the kernel leaves argc, argv and envp on the stack, in this order (System V ABI)
+#   exit(127)                                only if execve failed
+# The results of the first three are not checked: if one failed, the shell would start all the same.
 _CODE = {
     "x86_64": (
         62,
@@ -44,14 +49,14 @@ _CODE = {
         "e00f80d2 a80b80d2 010000d4",  # mov x0, #127; mov x8, #93; svc #0
     ),
 }
-_AT = 0x400000  # where it lies in its memory
+_AT = 0x400000  # where the segment is loaded; the code above names addresses in it
 _HEADERS = 64 + 56
-_NOTHING = bytes(32)  # a signal's default action; lies at 0x400078, before the code
+_NOTHING = bytes(32)  # struct sigaction of zeros (SIG_DFL); at 0x400078, behind the headers and before the code
 _FOR_NOW = (errno.EAGAIN, errno.ENOMEM, errno.ESRCH)  # no room, or it was killed: the next time may go well
 
 
 def program(architecture: str) -> bytes | None:
-    """The step as a whole program for the kernel; None for an architecture that has none."""
+    """The trampoline as an ELF executable with one segment, readable and executable; None for an architecture without code above."""
     if architecture not in _CODE:
         return None
     machine, text = _CODE[architecture]
@@ -87,7 +92,7 @@ class SpawnTrampoline:
 
 
 def _in_memory() -> str:
-    """The program as a file without a place. OSError where this machine has none or does not let it be executed."""
+    """The program in a memfd, as a path in /proc. OSError for an architecture that has none; executing it may be forbidden as well."""
     content = program(os.uname().machine)
     if content is None:
         raise OSError("no step for this architecture")
@@ -105,9 +110,11 @@ def _spawn(
     try:
         for descriptor in handed:
             os.set_inheritable(descriptor, True)
+        # dup2 makes copies without close-on-exec: 0, 1 and 2 for the shell, and _DONE, on which the trampoline sets the flag again.
         places = [(os.POSIX_SPAWN_DUP2, ours, at) for ours, at in zip(theirs, (0, 1, 2, _DONE))]
         pid = os.posix_spawn(path, argv, env, file_actions=places, setsid=True, setsigmask=(), setsigdef=IGNORED)
         try:
+            # posix_spawn has no limits. The shell may run by now, but it has no script yet, so no command runs without them.
             for name, value in limits.items():
                 _limit(pid, getattr(resource, name), value)
         except OSError:

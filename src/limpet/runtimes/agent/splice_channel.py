@@ -1,6 +1,8 @@
-"""The way straight from a command's pipe to the host: whole pages change hands, none of them is copied or kept here.
+"""Zero-copy output: splice(2) moves pages from a command's pipe to the host's socket, without reading them into the agent.
 
-It leads through a pipe of ours, where what is under way is out of reach of the box.
+The pages pass through a second pipe, which only the agent holds. Splicing from the command's pipe into the socket directly would be
+wrong: a frame announces its length before its bytes, and a process of the box could read from its own pipe in between and leave the
+frame short.
 """
 
 from __future__ import annotations
@@ -9,27 +11,29 @@ import fcntl
 import os
 import struct
 
-WIDE = 1 << 18  # bytes that the pipe of a command holds that prints much
-CAN_LEAD = hasattr(os, "splice")  # since Python 3.10
+WIDE = 1 << 18  # bytes; the pipe of a command that prints much is widened to this
+CAN_LEAD = hasattr(os, "splice")  # Python 3.10 and newer
 _FEW = 1 << 16
-_SET_PIPE_SIZE = 1031
-_PENDING = 0x541B
+_SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ
+_PENDING = 0x541B  # FIONREAD
 
 
 class SpliceChannel:
-    """`holds` bytes are under way."""
+    """A frame on its way from a command's pipe to the socket; `holds` is how many of its bytes are still in the pipe between."""
 
     def __init__(self) -> None:
         self.holds = 0
         self._ends: tuple[int, ...] = ()  # of the pipe, once there is one
 
     def take(self, pipe: int, size: int, head: bytes) -> bytes | None:
-        """Take `head`, and after it so much of what lies in a pipe; only while nothing is under way. None when it has: where less
-        was there, since something in the box reads its own output, or did not fit, then that, and nothing is under way. OSError
-        where there are no descriptors left."""
+        """Take `head`, then `size` bytes of a command's pipe; only while `holds` is 0. None on success. Where fewer bytes were moved
+        (a process of the box read its own output, or they did not fit) the bytes that were moved, without `head`; the channel is
+        empty again and the caller frames them itself. Raises OSError where no descriptors are left."""
         if not self._ends:
             self._ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-            widen(self._ends[1], 2 * WIDE)  # a page for each of the command's, and one more
+            # A pipe has a slot for each page of its capacity, and a spliced page takes a whole slot however little it holds: one for
+            # each page of the command's pipe, and one for `head`. The kernel rounds capacities up to a power of two (fcntl(2)).
+            widen(self._ends[1], 2 * WIDE)
         self.holds = os.write(self._ends[1], head)
         try:
             moved = os.splice(pipe, self._ends[1], size, flags=os.SPLICE_F_NONBLOCK)
@@ -39,7 +43,8 @@ class SpliceChannel:
         return None if moved == size else self.rest()[len(head) :]
 
     def send(self, socket: int) -> None:
-        """Send all that is under way. BlockingIOError when the socket takes no more for now, OSError when it is broken."""
+        """Send what `take` took. Raises BlockingIOError when the socket's buffer is full (call again when it is writable; `holds` says
+        what is left) and OSError when the connection is broken."""
         while self.holds:
             sent = os.splice(self._ends[0], socket, self.holds, flags=os.SPLICE_F_NONBLOCK)
             if not sent:
@@ -47,7 +52,7 @@ class SpliceChannel:
             self.holds -= sent
 
     def rest(self) -> bytes:
-        """Take out what is under way. OSError where it cannot be read."""
+        """Read back what has not been sent. Raises OSError where it cannot be read."""
         data = b""
         while self.holds:
             data += os.read(self._ends[0], self.holds)
@@ -61,13 +66,13 @@ class SpliceChannel:
 
 
 def pending(pipe: int) -> int:
-    """How many bytes lie in a pipe."""
+    """How many bytes can be read from a pipe now (FIONREAD)."""
     found: int = struct.unpack("i", fcntl.ioctl(pipe, _PENDING, b"\0\0\0\0"))[0]
     return found
 
 
 def pending_soon(pipe: int) -> int:
-    """The same, but where that is little, whoever writes gets a turn first: few large frames cost less than many small ones."""
+    """`pending`, but where that is little, yield the CPU to the writer once: few large frames cost less than many small ones."""
     size = pending(pipe)
     if 0 < size < _FEW:
         os.sched_yield()
@@ -76,7 +81,8 @@ def pending_soon(pipe: int) -> int:
 
 
 def widen(pipe: int, size: int = WIDE) -> None:
-    """Let it hold more at a time. Where the user has no more room for that, it stays as it is."""
+    """Set a pipe's capacity (F_SETPIPE_SZ, fcntl(2)). Past /proc/sys/fs/pipe-user-pages-soft the kernel refuses; then it keeps its
+    capacity."""
     try:
         fcntl.fcntl(pipe, _SET_PIPE_SIZE, size)
     except OSError:

@@ -1,4 +1,4 @@
-"""Output that nobody has read yet, or may read again: raw, by offset. The newest part in memory, the rest in one unlinked file.
+"""A command's output until the host forgets it: raw bytes by offset. The newest part in memory, the rest in one unlinked file.
 
 The file is shared by all commands of the box and came as an open descriptor, so no command can reach, fill or remove it.
 """
@@ -116,7 +116,7 @@ class SpooledOutput:
         return block < len(self._blocks) and self._blocks[block] == self._blocks[block - 1] + 1
 
     def pass_by(self, size: int) -> None:
-        """So many more bytes came that are not kept, and nobody needs those before them any more."""
+        """Count `size` bytes that were sent without being kept here; what was kept before them is no longer needed."""
         self.end += size
         self.clear()
 

@@ -1,6 +1,7 @@
-"""What the kernel keeps for a box without a process: segments, message queues and semaphores of System V (sysvipc(7)).
+"""System V IPC objects of a box (sysvipc(7)): shared memory segments, message queues and semaphores, which outlive every process.
 
-They count as the box's memory, and no kill gives it back. So where memory ran out, what of them fills it goes.
+They count as the box's memory, and killing processes does not free it. So after the box ran out of memory, the objects that fill it
+are removed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def remove_what_fills(memory_mb: int) -> int:
 
 
 def _segments() -> Iterator[tuple[int, int]]:
-    """Numbers and bytes of those that nobody has attached."""
+    """Ids and bytes of the segments that no process has attached (nattch is 0)."""
     for row in _rows("shm"):
         if int(row[6]) == 0:
             yield int(row[1]), int(row[3])

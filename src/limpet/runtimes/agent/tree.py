@@ -1,6 +1,8 @@
-"""A command's whole tree of processes: found by parents in /proc, stopped first and killed then, so that none slips away.
+"""A command's whole tree of processes: found by parent pids in /proc, first stopped and then killed, so that none escapes.
 
-Each command's shell is a subreaper (`adopt_orphans`): whatever calls setsid or forks twice stays below it while it lives.
+Each command's shell is a subreaper (`adopt_orphans`): a descendant that calls setsid or forks twice is re-parented to it, and so stays
+below it, as long as the shell lives. A pid may be reused at any time, so every process is identified by pid and start time (field 22
+of proc_pid_stat(5)).
 """
 
 from __future__ import annotations
@@ -19,23 +21,25 @@ _ROUNDS = 200
 
 
 def hide_self() -> None:
-    """No process of the same user may look into this one: not its memory, not its descriptors."""
+    """Make this process not dumpable (PR_SET_DUMPABLE(2const)): the kernel then denies others of the same user its memory, its
+    descriptors and ptrace, and the files in /proc/PID no longer belong to that user."""
     if prctl(_SET_DUMPABLE, 0) != 0:
         raise OSError("this process cannot be hidden")
 
 
 def show_self() -> None:
-    """Take that back, in a child that has nothing to hide any more."""
+    """Undo `hide_self`, in a forked child that holds none of the agent's descriptors any more."""
     prctl(_SET_DUMPABLE, 1)
 
 
 def adopt_orphans() -> None:
+    """Make this process a subreaper: orphans below it become its children, not process 1's."""
     prctl(_SET_CHILD_SUBREAPER, 1)
 
 
 def read(path: str) -> bytes:
-    """The first 4 KiB of a file of the kernel's; OSError where it is gone. By as few calls as it takes: this is done for every
-    command."""
+    """The first 4 KiB of a file in /proc; raises OSError where the process has ended. One read, so the kernel gives one consistent
+    line; and few calls, since this runs for every command."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.read(descriptor, 4096)
@@ -46,7 +50,7 @@ def read(path: str) -> bytes:
 def _status(pid: int) -> tuple[int, str, str] | None:
     """Parent, state and start time of a process; None if there is none."""
     try:
-        # The name in brackets may hold anything, brackets too.
+        # The process chooses the name in brackets, which may hold ") S 1": so the fields begin behind the last bracket.
         fields = read(f"/proc/{pid}/stat").decode("ascii", "replace").rpartition(")")[2].split()
     except OSError:
         return None
@@ -131,7 +135,12 @@ def kill_all(find: Callable[[], dict[int, str]]) -> dict[int, str]:
 
 
 def stop_all(find: Callable[[], dict[int, str]]) -> dict[int, str]:
-    """Stop what `find` finds, asked again until it finds nothing new. Returns all that is stopped."""
+    """Stop what `find` finds, asked again until it finds nothing new. Returns all that is stopped.
+
+    Killing at once would lose a race: a process that forks faster than /proc is read always has a child that was not listed. SIGSTOP
+    cannot be caught, and a stopped process cannot fork; so once two looks in a row find nothing new, the set is closed. It is bounded
+    by `_ROUNDS`, since a process of the box may send SIGCONT; then what was found is killed all the same.
+    """
     stopped: dict[int, str] = {}
     quiet = 0
     for _ in range(_ROUNDS):
@@ -140,7 +149,7 @@ def stop_all(find: Callable[[], dict[int, str]]) -> dict[int, str]:
         for pid in new:
             send(pid, SIGSTOP)
         stopped.update(found)
-        # A stopped process cannot fork; two looks without a new one mean that all are stopped.
+        # Two looks: SIGSTOP is delivered when the process next leaves the kernel, so one fork may still be on its way after the first.
         quiet = 0 if new else quiet + 1
         if quiet == 2:
             break
@@ -149,7 +158,7 @@ def stop_all(find: Callable[[], dict[int, str]]) -> dict[int, str]:
 
 
 def still_there(doomed: dict[int, str]) -> dict[int, str]:
-    """Those of them that have not died yet."""
+    """Those of `doomed` that have not died yet. A zombie counts as dead: it only waits for its parent to reap it."""
     left = {}
     for pid, started in doomed.items():
         found = _status(pid)

@@ -1,13 +1,13 @@
-"""The shell that waits: a real `bash -c`, started before its script is known.
+"""The warm shell: a real `bash -c`, started and initialised before its script is known, so that a command does not wait for it.
 
 It is executed with room for a script as its argument. bash leaves that argument where the kernel has put it and reads it last,
-after the file that BASH_ENV names; that file is a pipe of ours, so bash waits there, all set up. For a command the agent writes the
-script into the room, through the shell's memory, and into the pipe what else differs: variables, directory, input. What runs then
-is bash's own way with -c: its messages, line numbers and traps, its exec of a last command. `tests/runtimes/bubblewrap/bash`
-compares the two, case by case.
+after the file that BASH_ENV names; that file is a pipe of ours, so bash blocks there, all set up. For a command the agent writes the
+script into the room (/proc/PID/mem), and into the pipe what else differs: variables, directory, input. What runs then is bash's own
+handling of -c: its messages, line numbers and traps, its exec of a last command. `tests/runtimes/bubblewrap/bash` compares the two,
+case by case. Where it is not certain that they agree, a fresh `bash -c` is started (`can_use_waiting_shell`).
 
-A shell waits only while no command runs, and every start takes it or ends it: so no command sees one, or has one at hand that it
-could stop, bound, slow down or write to for the next.
+A shell waits only while no command runs, and every start takes it or ends it. So no command can see a warm shell, or stop it, slow it
+down or write into its memory on behalf of the next command.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from limpet.runtimes.agent.spawn_trampoline import SpawnTrampoline
 
 SHELL = "/bin/bash"
 ROOM = 1 << 15  # bytes for a script
-_GUARD = b"kill -9 $$ #"  # what a shell does whose room nobody has filled
-_ORDERS = 60_000  # bytes that a pipe takes at once, for certain
+_GUARD = b"kill -9 $$ #"  # fail closed: a shell that runs before its room was filled kills itself
+_ORDERS = 60_000  # bytes; below a pipe's default capacity of 64 KiB, so that one write takes all of it without blocking
 _PATIENCE = 0.02  # seconds that a start waits for a shell whose exec is under way
 _A_LITTLE = 0.0001
-_PROOF = 42
+_PROOF = 42  # the exit code of the trial run
 _TRIES = 3
 _SIGCONT = 18
 
-# Names that bash reads at its start, keeps for itself or watches: DESIGN section 4, point 6.
+# Names that bash reads at its start, keeps for itself or watches (bash(1), "Shell Variables"). Exported later, through the pipe, they
+# would not act as they do in the environment of a fresh shell.
 _OF_BASH = frozenset(
     "_ CDPATH CHILD_MAX COLUMNS DIRSTACK EMACS ENV EPOCHREALTIME EPOCHSECONDS EUID EXECIGNORE FCEDIT FIGNORE FUNCNAME FUNCNEST"
     " GLOBIGNORE GLOBSORT GROUPS HOME HOSTFILE HOSTNAME HOSTTYPE IFS IGNOREEOF INPUTRC INSIDE_EMACS LANG LANGUAGE LINENO LINES"
@@ -83,7 +84,7 @@ def _is_plain(name: str) -> bool:
 
 
 class WarmShell:
-    """One that waits. `prepare` makes it ready once it was executed; `give` hands it a command, once."""
+    """One warm shell. `prepare` makes it ready once it was executed; `give` hands it a command, once."""
 
     def __init__(
         self,
@@ -117,8 +118,12 @@ class WarmShell:
         self._address = 0
 
     def prepare(self) -> bool:
-        """Find its room, once it was executed. False where that cannot be: it is dead, or not the bash that we know, or not quite
-        there: what tells that it was executed comes a little early. Then it goes on telling."""
+        """Find the room in its memory, once it was executed. False where that fails: it is dead, its memory is not laid out as expected,
+        or exec is not complete yet, since the kernel closes our descriptor a little before it sets arg_start to env_end. In that last
+        case `executed` stays readable, and the next call tries again.
+
+        The memory is opened while the shell is idle and kept open, and it is compared byte by byte before anything is written: an address
+        in /proc/PID/stat is taken for the room only if the room's content is there."""
         if self._memory is not None:
             return True
         pid = self.started.pid
@@ -135,7 +140,7 @@ class WarmShell:
         self._address = begins + len(SHELL) + len("\0-c\0")
         try:
             if os.pread(memory, ROOM + 1, self._address) == self._room + b"\0":
-                # What the script leaves of the room shall be empty; a shell that nobody gave anything still has its guard.
+                # NULs behind the guard: a shorter script then ends where it ends. Until `give` the guard stays in front.
                 os.pwrite(memory, _GUARD.ljust(ROOM, b"\0"), self._address)
                 self._memory, memory = memory, -1
         except OSError:
@@ -171,7 +176,8 @@ class WarmShell:
             text = text.ljust(len(_GUARD), b"\0")
             if os.pwrite(self._memory, text, self._address) != len(text):
                 return None
-            tree.send(self.started.pid, _SIGCONT)  # something that was left in the box may have stopped it
+            tree.send(self.started.pid, _SIGCONT)  # a detached process of the box may have stopped it
+            # Last: from this write on bash runs. All before it can fail and leave a shell that has run nothing.
             os.write(self._orders, orders)
         except OSError:
             return None
@@ -194,7 +200,7 @@ class WarmShell:
         return True
 
     def was_executed(self) -> bool:
-        """Whether it is bash by now, and no longer what turns into it; waits a moment for that."""
+        """Whether exec of bash has completed; waits a moment for that."""
         return self.executed is None or bool(select.select([self.executed], [], [], _PATIENCE)[0])
 
     def _preparations(self, text: bytes, cwd: str | None, env: dict[str, str], wants_stdin: bool) -> str:
@@ -232,7 +238,7 @@ def _quote(text: str) -> str:
 
 
 class WarmShells:
-    """At most one waiting shell. The first one only proves that this box's bash takes what it is given."""
+    """At most one warm shell. The first is a trial run: it proves that this box's bash works with a room and a pipe."""
 
     def __init__(self, env: dict[str, str], limits: dict[str, int], cwd: str, release: Callable[[int], None]) -> None:
         self._env = env
@@ -251,13 +257,13 @@ class WarmShells:
         return self._shell
 
     def fill(self, *, is_alone: bool) -> None:
-        """Start one, where there is none; called when the box's last running command has ended. `is_alone`: and nothing
-        else lives in the box."""
+        """Start one, where there is none; called when the box's last running command has ended. `is_alone`: no detached process
+        lives in the box either, so the trampoline may be used."""
         self._was_alone = is_alone
         if self._tries == 0 or self._shell is not None or self._proof is not None:
             return
         try:
-            # The step makes no difference between commands and itself, so it stands behind no wall.
+            # The trampoline builds no walls (Landlock), so where walls are up a fork must start the shell.
             step = self._step if is_alone and not walls.are_up() else None
             self._shell = WarmShell(self._env, self._limits, self._cwd, self._release, step)
         except OSError:
