@@ -50,7 +50,7 @@ _MOST = {  # bytes of a frame, by its kind
 
 ReaderState = Literal["opening", "open", "left", "ended"]
 
-# What a reader becomes by a frame. "left": nobody reads any more, and what was on its way may still come.
+# What a reader becomes by a frame. "left": it was closed here, and frames that were on their way may still arrive.
 _READER_MOVES: Mapping[tuple[ReaderState, int], ReaderState] = {
     ("open", wire.DATA): "open",
     ("open", wire.READ_END): "ended",

@@ -1,7 +1,7 @@
-"""Starting a box: bubblewrap's arguments, the descriptors that go in, and how it comes to run by itself.
+"""Starting a box: bubblewrap's arguments, the descriptors that go in, and how it is detached from this process.
 
-bubblewrap is started in the background by a shell that ends at once. So it is nobody's child here, it outlives this process,
-and of it nothing stays here but one descriptor: the lifeline of a box that shall end with its creator.
+bubblewrap is started in the background by a shell that exits at once. So it is no child of this process (no SIGCHLD, no zombie to
+reap), it outlives this process, and all that stays here is one descriptor: the lifeline of a box that must end with its creator.
 """
 
 import json
@@ -87,7 +87,7 @@ async def start(plan: Plan) -> StartedBox:
         agent=AgentProcess(boot_id=secrets.token_hex(16), pid=0, started=""), log=os.memfd_create("log"), lifeline=None
     )
     try:
-        # Shielded, for it takes milliseconds: a box whose pid is not known could not be ended.
+        # Shielded, for it takes milliseconds: cancelled in between, it would leave a box whose pid is unknown and cannot be killed.
         with ExitStack() as kept, anyio.CancelScope(shield=True):
             status = await _launch(plan, started, kept)
             pid = await _child(status, started, plan.settings.boot_timeout)
@@ -138,7 +138,7 @@ async def _launch(plan: Plan, started: StartedBox, kept: ExitStack) -> int:
 
 
 def _let_starve_last(agent: int) -> None:
-    """Put the agent and bubblewrap's own process before all commands when memory runs out, which keep their lowest score.
+    """Make the OOM killer choose commands before the agent and bubblewrap's own process; commands keep their minimum score.
 
     The kernel's older file leaves that lowest score as it is, while a privileged write to `oom_score_adj` would move it, for every
     command to come; and the file speaks of -17 to 15, so that 0 is the only value that means the same in both.

@@ -70,7 +70,7 @@ class Client:
         try:
             await self._over.wait()
         finally:
-            # Where this is cancelled, whoever does that closes, and says why.
+            # Where this is cancelled, the canceller closes the connection and gives the reason.
             if self.gone is None:
                 self._loop.remove_reader(self._socket)
         closed = self._closed
@@ -155,7 +155,7 @@ class Client:
             self._keep_notes(answer.process, answer.notes)
         pending = self._pending.pop(answer.request, None)
         if pending is None:
-            return  # whoever asked was cancelled before this came
+            return  # the caller was cancelled before the answer arrived
         pending.answer = answer
         if pending.heard is not None:
             pending.heard(answer)
@@ -341,7 +341,7 @@ def connect(path: Path) -> Client:
         connected.connect(f"/proc/self/fd/{directory}/{path.name}")
     except OSError as error:
         connected.close()
-        raise SandboxGone("Nobody answers at its socket any more.") from error
+        raise SandboxGone("Its socket is not answered any more.") from error
     finally:
         os.close(directory)
     return Client(connected)

@@ -63,7 +63,7 @@ async def _kill(agent: AgentProcess) -> None:
         return
     outer = None
     try:
-        # Asked after the descriptor was opened: from here on nobody else can have that pid.
+        # Asked after the pidfd was opened: if it is still the agent now, the pidfd refers to the agent, whatever becomes of the pid.
         if not lives(agent):
             return
         outer = _watcher(agent)
@@ -79,7 +79,7 @@ async def _kill(agent: AgentProcess) -> None:
 
 
 def _watcher(agent: AgentProcess) -> int | None:
-    """bubblewrap's outer process, which ends by itself after the agent; None if somebody killed it."""
+    """bubblewrap's outer process, which ends by itself after the agent; None if it was killed."""
     stat = procfs.stat_of(agent.pid)
     if stat is None or stat.parent <= 1 or procfs.name_of(stat.parent) != b"bwrap":
         return None

@@ -50,7 +50,7 @@ def _is_child(pid: int, agent: AgentProcess, inner: int) -> bool:
 def _stopped(pid: int, agent: AgentProcess) -> int:
     """A pidfd of a process of the box, which is stopped. OSError where there is none with that pid, or not any more."""
     descriptor = os.pidfd_open(pid)
-    # Asked after the descriptor was opened: from here on it means this process, whoever gets its pid later.
+    # Asked after the pidfd was opened: if it is below the agent now, the pidfd refers to that process, even if the pid is reused later.
     if not _is_below(pid, agent):
         os.close(descriptor)
         raise ProcessLookupError(pid)

@@ -164,6 +164,6 @@ class LiveBox:
     async def _disconnect(self, reason: str) -> None:
         self._watching.cancel()
         self.client.close(reason)
-        # Before anything new gets the socket's number: in anyio (4.15) whoever still waits for the old one would, when he
-        # wakes, take the new one's reader away, and nobody would hear the process end.
+        # Before a new socket can get the same descriptor number: in anyio (4.15) a task that still waits for the old one would, on
+        # waking, remove the reader of the new one, and the end of the process would never be noticed.
         await anyio.lowlevel.cancel_shielded_checkpoint()

@@ -13,7 +13,7 @@ _MANY = 256  # chunks that are kept as they came
 
 
 class AnswerOverdue(Exception):
-    """Whoever asked has given up."""
+    """The caller has given up on the answer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +29,7 @@ class OutputSubscription:
     has_all: bool = False
     was_dropped: bool = False
     chunks: deque[Chunk] = field(default_factory=deque)
-    arrived: anyio.Event | None = None  # where somebody waits
+    arrived: anyio.Event | None = None  # made by the reader when it waits
     # Behind the chunks, by stream: output that came in very many small pieces. Each of those costs a hundred times its byte.
     _joined: dict[Stream, tuple[int, bytearray]] = field(default_factory=dict)
 

@@ -28,7 +28,7 @@ class BubblewrapProcess:
         self._readings: set[OutputSubscription] = set()
         self._limit: asyncio.TimerHandle | None = None
         self._outcome: Outcome | None = None
-        self._ended: anyio.Event | None = None  # where somebody waits
+        self._ended: anyio.Event | None = None  # made by the first caller that waits
 
     @property
     def exec_id(self) -> str:
@@ -122,7 +122,7 @@ class BubblewrapProcess:
         if self._ahead is not None:
             self._client.close_reading(self._ahead)
         if self.number is not None:
-            # Without an answer: whoever asks for it later asks behind this.
+            # No answer is awaited: requests are handled in order, so a later one for this id comes after it.
             self._client.forget(self.number)
 
     async def _ask(self, kind: int, **values: int) -> Answer:

@@ -1,4 +1,4 @@
-"""The runtime `bubblewrap`: boxes are created, found again, and swept when nobody knows them any more."""
+"""The runtime `bubblewrap`: creates boxes, attaches to living ones, and sweeps those that were left behind."""
 
 import json
 import logging

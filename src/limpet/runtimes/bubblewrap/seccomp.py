@@ -1,7 +1,9 @@
-"""Which system calls a box may not make: those that reach parts of the kernel that no command needs, or that name spaces don't cover.
+"""Which system calls a box may not make: those to parts of the kernel that no command needs, or that namespaces do not cover.
 
-A list of refusals, not of permissions: programs keep working, and the walls are the namespaces. Calls of another architecture
-end the process, since the list would not be the same there.
+A deny list, so that programs keep working; the isolation itself is done by the namespaces. Calls of another architecture kill the
+process, since call numbers mean something else there. A filter sees the registers of a call and no memory (seccomp(2)): a call whose
+flags are in memory (clone3) can only be refused as a whole. bubblewrap loads the filter just before it executes
+the agent, with no_new_privs set; every process of the box inherits it, and none can remove it.
 """
 
 import errno
@@ -58,7 +60,7 @@ _LAST_OF_NETLINK = 15
 _NETLINK = frozenset({0, 4, _LAST_OF_NETLINK})  # NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_KOBJECT_UEVENT
 # Transports of the internet families that few programs use, whose modules the kernel would load for a command: DCCP, L2TP, SCTP.
 _RARE_PROTOCOLS = (33, 115, 132)
-# fallocate(2) without this flag takes up disk that nobody is seen to write; libraries then write instead.
+# fallocate(2) without this flag allocates disk that no counter of written bytes shows; refused, libraries write zeros instead.
 _PUNCH_HOLE = 2
 # Programs for the kernel's own machine (SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF): what they are compiled to
 # is bounded for the whole host by net.core.bpf_jit_limit, and where that is used up no box can be given its filter.
@@ -66,8 +68,8 @@ _SOCKET_LEVEL = 1
 _PROGRAMS_OF_SOCKETS = (26, 50, 51, 52)
 # The same memory by filters of system calls. EINVAL is what a kernel without them says, and what programs go on from.
 _SET_SECCOMP, _MODE_FILTER, _SET_MODE_FILTER = 22, 2, 1
-# fcntl(2): F_SETLEASE and F_SETDELEG hold up whoever opens the file, the gateway too, for fs.lease-break-time (45 s); F_NOTIFY tells of
-# shared directories. EINVAL, as where leases and dnotify are switched off.
+# fcntl(2): F_SETLEASE and F_SETDELEG block any process that opens the file, the gateway too, for fs.lease-break-time (45 s); F_NOTIFY
+# reports changes of shared directories. EINVAL, as where leases and dnotify are switched off.
 _LEASES_AND_NOTICES = (1024, 1040, 1026)
 _CORE = 4  # RLIMIT_CORE
 # ioctl(2): into a terminal (TIOCSTI, TIOCLINUX); a subvolume or snapshot of btrfs, which no quota of the directory around it bounds.
@@ -117,7 +119,7 @@ def _keep_namespaces(rules: "pyseccomp.SyscallFilter") -> None:
         if _NEW_NAMESPACES & (1 << bit):
             flag = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 1 << bit, 1 << bit)
             rules.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", flag)
-    # Its flags lie in memory, where a filter cannot look; without it, libraries take clone.
+    # Its flags lie in memory, where a filter cannot look. ENOSYS, not EPERM: libraries then fall back to clone.
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
 
 

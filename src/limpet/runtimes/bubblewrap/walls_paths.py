@@ -6,7 +6,7 @@ from pathlib import Path
 
 _OWN = ("/mnt/data", "/home/agent", "/tmp", "/var/tmp", "/proc", "/dev", "/etc", "/run/limpet")
 _SYSTEM = frozenset({"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu"})
-# Below /usr: programs, and what they load and read to work; neither sources nor manuals nor anybody's data.
+# Below /usr: programs, and what they load and read to work; neither sources nor manuals nor data of users.
 _OF_USR = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "games", "local/bin", "local/sbin", "local/lib")
 _OF_SHARE = frozenset(
     "aclocal awk bash-completion ca-certificates cmake cmake-3.25 file fontconfig fonts gawk gcc ghostscript git-core i18n java"

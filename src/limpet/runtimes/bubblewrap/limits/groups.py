@@ -139,7 +139,7 @@ def find_groups(*, mounts: Path = Path("/proc/self/mountinfo"), own: Path = Path
 
 def _hierarchies(mounts: Path) -> Iterator[tuple[int, Path, list[str]]]:
     """Version, mount point and controllers of each cgroup mount (proc_pid_mountinfo(5))."""
-    # As bytes and cut at \n only: whoever may mount (also a user's FUSE) chooses the names of mount points.
+    # As bytes and cut at \n only: any user who may mount (FUSE too) chooses the names of mount points.
     for line in procfs.read(str(mounts)).split(b"\n"):
         left, _, right = line.partition(b" - ")
         words, facts = left.split(b" "), right.split(b" ", 2)
