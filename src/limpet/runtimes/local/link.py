@@ -87,7 +87,7 @@ class Link:
                 await self._process.wait()
 
     def drop(self) -> None:
-        """Let go of the socket, once nobody reads it any more."""
+        """Close the socket, once no task reads it any more."""
         self._channel.close()
 
     async def _send(self, message: Mapping[str, object], descriptors: Sequence[int] = ()) -> None:

@@ -155,7 +155,7 @@ class LocalSandbox:
             await self._served.wait()
 
     async def fail(self, reason: str) -> None:
-        """End it, since a task of it has failed; whoever uses it later is told."""
+        """End it after a failure of one of its tasks; later calls raise SandboxGone with `reason`."""
         self._failure = reason
         self._gone.set()
         await self._link.close()

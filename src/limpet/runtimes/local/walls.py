@@ -27,7 +27,7 @@ _ALL = (1 << 16) - 1
 _HARMLESS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/pts", "/dev/ptmx", "/dev/random", "/dev/urandom")
 _SYSTEM = "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /proc /sys/devices/system /dev".split()
 _OWN = ("/tmp", "/var/tmp", "/dev/shm")
-# Changes that Landlock does not see, and roads to somebody who would make them.
+# Changes that Landlock does not cover, and ways to ask another process to make them.
 _OF_METADATA = (
     "chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat utime utimes futimesat utimensat"
     " setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr"
