@@ -169,7 +169,7 @@ def _offset(segments: list[tuple[int, int, int, int]], address: int) -> int | No
 
 def closure(tree: Tree, files: Iterable[str], search: tuple[str, ...] | None) -> set[str]:
     """These files and all that they need, and what that needs. Interpreters of scripts are among it, and `search` is where those
-    that `env` starts are looked for; with None they are not: such scripts run only where somebody else needs their interpreters."""
+    that `env` starts are looked for; with None they are not: such scripts run only where another file needs their interpreters."""
     found: set[str] = set()
     waiting = list(files)
     while waiting:

@@ -56,7 +56,7 @@ class FilesSandbox:
             raise SandboxClosed
 
     async def release(self) -> None:
-        await self.destroy()  # nobody finds it again
+        await self.destroy()  # it cannot be attached to again
 
     async def destroy(self) -> None:
         self._files = None

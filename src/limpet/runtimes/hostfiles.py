@@ -279,7 +279,7 @@ class _Writing:
                 rest = rest[os.write(self._descriptor, rest) :]
 
     def finish(self, mode: int, owner: int | None) -> FileStat:
-        """Put it in its place: whoever looks there sees the old file or the whole new one."""
+        """Rename it into place: a reader sees the old file or the whole new one."""
         with self._errors(self._place):
             if owner is not None:
                 os.fchown(self._descriptor, owner, owner)

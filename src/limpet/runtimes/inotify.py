@@ -1,7 +1,9 @@
-"""inotify(7): the kernel's word for "something happened in this directory". Linux; raises OSError as the system calls do.
+"""inotify(7): notice that something changed in a directory. Linux; raises OSError as the system calls do.
 
-A watch is for one directory and one event: it is taken away when it fires, so that whoever writes much costs no more than whoever
-writes once. By ctypes, since a directory must be named by a descriptor here: the libraries take paths, in which a box can put links.
+A watch is for one directory and one event (IN_ONESHOT): the kernel removes it when it fires, so a box that writes a million files costs
+no more events than one that writes a single file. An event is queued before the call that caused it returns. Where the
+queue is full, the kernel drops events and says so (IN_Q_OVERFLOW, `has_lost_some`): then any watched directory may have changed.
+By ctypes, since a directory must be named by a descriptor here: the libraries take paths, in which a box can place links.
 """
 
 import ctypes
@@ -53,15 +55,17 @@ class Inotify:
     def watch(self, directory: int) -> int:
         """Watch the directory of a descriptor until something happens in it; the number of the watch. A directory that is watched
         already keeps its number. ENOSPC where this user has too many (fs.inotify.max_user_watches)."""
+        # inotify_add_watch takes only paths. This one is resolved to the open directory itself, wherever it was moved meanwhile.
         path = f"/proc/self/fd/{directory}".encode()
         return _checked(_libc().inotify_add_watch(self._descriptor, path, ctypes.c_uint32(_MASK)), "inotify_add_watch")
 
     def forget(self, watch: int) -> None:
-        """Take a watch away; quiet if it is gone. It counts as fired once more."""
+        """Remove a watch; quiet if it is gone. The kernel then queues IN_IGNORED for it, so `fired` names it once more."""
         _libc().inotify_rm_watch(self._descriptor, watch)
 
     def fired(self) -> InotifyEvent:
         """All that happened until now: a change that was made before this call is in it."""
+        # Several changes, or a change and the IN_IGNORED that follows a one-shot watch, give the same number: hence a set.
         watches: set[int] = set()
         has_lost_some = False
         while data := self._read():

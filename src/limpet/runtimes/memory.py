@@ -146,7 +146,7 @@ class MemorySandbox:
             self._served.set()
 
     async def fail(self, reason: str) -> None:
-        """End it, since a task of it has failed; whoever uses it later is told."""
+        """End it after a failure of one of its tasks; later calls raise SandboxGone with `reason`."""
         self._failure = reason
         self._ends.set()
 

@@ -1,7 +1,8 @@
-"""Opening, making and removing entries below a directory descriptor, without ever passing through a link.
+"""Opening, making and removing entries below a directory descriptor, without ever following a symbolic link.
 
-For directories in which somebody else may move things at any moment: every step starts from a descriptor and holds only a
-few, however deep the tree is.
+For directories that another process may change at any moment: a path that was checked may lead elsewhere when it is used (a TOCTOU
+race). So nothing is checked and then opened by path: every step starts from an open descriptor, which stays the same directory
+wherever it is moved. Only a few descriptors are held at once, however deep the tree is.
 """
 
 import ctypes
@@ -51,7 +52,8 @@ def _has_openat2() -> bool:
 
 
 def _openat2(base: int, path: str) -> int:
-    # Without O_NOFOLLOW: with it a link in the last place would be reported as "not a directory".
+    # The kernel resolves the whole path in one call and refuses links (ELOOP) and ways out of `base` (EXDEV), also those that appear
+    # through a concurrent rename. Without O_NOFOLLOW: with it a link in the last place would be reported as "not a directory".
     how = _How(flags=DIRECTORY & ~os.O_NOFOLLOW, mode=0, resolve=_BENEATH | _NO_SYMLINKS | _NO_MAGIC_LINKS)
     result: int = _libc().syscall(_OPENAT2, base, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
     if result < 0:
@@ -79,7 +81,7 @@ def open_beneath(base: int, parts: tuple[str, ...]) -> int:
 
 
 def walk(base: int, parts: tuple[str, ...]) -> int:
-    """The same, part by part, for kernels without openat2."""
+    """`open_beneath` part by part, for kernels without openat2."""
     current = os.dup(base)
     for part in parts:
         try:
@@ -172,6 +174,7 @@ def _enter_to_empty(parent: int, name: str) -> int:
     try:
         return os.open(name, DIRECTORY, dir_fd=parent)
     except PermissionError:
+        # O_PATH needs no permission on the directory itself; chmod through /proc then reaches this directory and no other.
         handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         try:
             os.chmod(f"/proc/self/fd/{handle}", 0o700)
@@ -198,7 +201,7 @@ def _empty(top: int) -> None:
                 except FileNotFoundError:
                     continue
                 except OSError as error:
-                    # Somebody put something into it again, or turned it into something else; the next round sees it.
+                    # Another process has added an entry to it or replaced it; the next round sees that.
                     if error.errno not in (errno.ENOTEMPTY, errno.EISDIR, errno.ENOTDIR):
                         raise
 
@@ -220,7 +223,7 @@ def _flatten(top: int, name: str) -> None:
 
 
 def _make_movable(parent: int, name: str) -> None:
-    """A directory can only be moved elsewhere by an owner who may write in it."""
+    """Give its owner write permission: renaming a directory to another parent changes its `..`, which needs that (rename(2))."""
     descriptor = _enter_to_empty(parent, name)
     try:
         os.fchmod(descriptor, 0o700)

@@ -18,7 +18,7 @@ import anyio.lowlevel
 from limpet.core.command import START, Aborted, Chunk, Exited, Lost, Outcome, Position, Stream, TimedOut
 from limpet.runtimes.spool import Spool
 
-# How long a command waits for its pipes after its shell has ended (DESIGN, section 2, "Outcome").
+# Seconds that a command stays open for its pipes after its shell has ended: a detached process may hold them for ever.
 LINGER = 0.1
 PIECE = 256 << 10
 END_OF_INPUT = b"\x04"
@@ -121,7 +121,7 @@ class PipedProcess(SpooledProcess):
         self._settle(self._stop if killed and self._stop else Exited(code))
 
     def lost(self, reason: str) -> None:
-        """Nobody will ever say how it ended."""
+        """Settle it as Lost: its outcome cannot become known any more."""
         self._settle(Lost(reason))
 
     async def run(self, stdin: bytes | None, *, keeps_stdin_open: bool) -> None:
@@ -223,7 +223,7 @@ class PipedProcess(SpooledProcess):
                 with suppress(anyio.ClosedResourceError):
                     await anyio.wait_writable(self._stdin)
             except OSError:
-                return  # nobody reads any more: quiet, as the port says
+                return  # the process no longer reads: quiet, as the port says
 
     def _close_stdin(self) -> None:
         if self._stdin is not None:
@@ -239,7 +239,7 @@ class PipedProcess(SpooledProcess):
 
 
 def close(descriptor: int) -> None:
-    """Close it, waking whoever waits for it."""
+    """Close it, and wake the tasks that wait for it."""
     anyio.notify_closing(descriptor)
     os.close(descriptor)
 

@@ -1,7 +1,7 @@
 """What a process printed, kept until it is forgotten, readable again from any byte. Knows nothing of processes.
 
 Each stream lies in memory up to `MEMORY`, then in a file that has no name. Nothing is dropped: a writer waits while an
-attached reader is `BEHIND` bytes back, and for good once `CAP` bytes are held (DESIGN, section 4, point 5).
+attached reader is `BEHIND` bytes back, and for good once `CAP` bytes are held (docs/runtimes.md).
 """
 
 import os

@@ -37,7 +37,7 @@ _NUMBERS = {
     "open_tree_attr": 467,
     "file_setattr": 469,
 }
-# Nobody has judged calls that are younger than Linux 6.17: they are not there. Programs ask for that and go another way.
+# Calls younger than Linux 6.17 have not been reviewed, so they are answered with ENOSYS; programs handle that and use older calls.
 _LAST_KNOWN = 469
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # Classic BPF (linux/filter.h): code, jumps when true and when false, value; seccomp(2).
