@@ -2,7 +2,8 @@
 
 These docstrings are the manual for authors of runtimes; `limpet.testing` asks each promise as a case. A runtime contains no
 policy: no allowlist, no retry, no redaction, no logging of command text. What it can do it declares as offers; asking for what
-is not offered raises OfferMissing when the sandbox is created, never at the first call.
+is not offered raises OfferMissing when the sandbox is created, never at the first call. Each docstring lists under `Raises:` the errors
+that callers handle; a runtime translates the errors of its libraries into these.
 """
 
 import hashlib
@@ -178,40 +179,51 @@ class FileStat:
 
 class Files(Protocol):
     """The sandbox's files, seen from outside. Paths are absolute in the sandbox, below its roots (/mnt/data, /home/agent and
-    /tmp), or relative to /mnt/data. No operation follows a link, in the last part or on the way: a link in `path`
-    raises PathOutside. Errors: FileMissing, NotAFile, NotADirectory, FileForbidden, PathOutside."""
+    /tmp), or relative to /mnt/data. No operation follows a link, in the last part or on the way.
+
+    Raises, in every method: PathOutside where the path or a link in it leaves the roots, NotADirectory where a part on the way is a
+    file, FileForbidden where permissions or a read-only mount forbid it, FileError for any other failure."""
 
     async def read(self, path: str, *, start: int = 0, length: int | None = None, limit: int | None = None) -> bytes:
-        """The bytes of a regular file from `start`, at most `length`. FileTooLarge if more than `limit` would come back."""
+        """The bytes of a regular file from `start`, at most `length`.
+
+        Raises: FileMissing; NotAFile for a directory, fifo, socket or device; FileTooLarge if more than `limit` would come back."""
         ...
 
     def stream(self, path: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
-        """The same in pieces of at most 1 MiB, so that a large file never sits in memory. Errors come at the first piece."""
+        """The same in pieces of at most 1 MiB, so that a large file is never in memory as a whole.
+
+        Raises: as `read`, when the first piece is asked for."""
         ...
 
     async def write(self, path: str, data: bytes | AsyncIterator[bytes], *, mode: int = 0o644) -> FileStat:
-        """Write a whole regular file, atomically (the old content or the new, never half); parents are made. It belongs to the
-        user that runs commands."""
+        """Write a whole regular file, atomically (a reader sees the old content or the new, never half); parents are made. It belongs
+        to the user that runs commands.
+
+        Raises: NotAFile where a directory or special file is in its place; SandboxFull where the disk or a quota is full."""
         ...
 
     async def list(
         self, path: str = "/mnt/data", *, recursive: bool = False, limit: int | None = None
     ) -> list[FileStat]:
-        """The entries of a directory, by path. `recursive` goes down into directories, never through links. No more than `limit` are
-        looked at: where that many come back there may be others, before and between them."""
+        """The entries of a directory, sorted by path. `recursive` descends into directories, never through links. No more than `limit`
+        entries are looked at: where that many come back there may be others, before and between them.
+
+        Raises: FileMissing; NotADirectory."""
         ...
 
     async def stat(self, path: str) -> FileStat:
-        """One entry; a link is described, not followed."""
+        """One entry; a link is described, not followed. Raises: FileMissing."""
         ...
 
     async def mkdir(self, path: str) -> FileStat:
-        """Make a directory; its parents are made. One that is there already is quiet; anything else there raises NotADirectory. It
-        belongs to the user that runs commands."""
+        """Make a directory and its parents; quiet if it exists. It belongs to the user that runs commands.
+
+        Raises: NotADirectory where anything else is in its place; SandboxFull."""
         ...
 
     async def delete(self, path: str) -> None:
-        """Remove a file, a link or a whole directory. A path that is not there raises FileMissing."""
+        """Remove a file, a link or a whole directory. Raises: FileMissing; FileForbidden for a root itself."""
         ...
 
 
@@ -222,50 +234,49 @@ class Process(Protocol):
     def exec_id(self) -> str: ...
 
     def output(self, since: Position = START) -> AsyncIterator[Chunk]:
-        """What it printed from `since` on, stored and then live, each stream in order and without gaps. The iterator ends when
-        the command has ended and all was delivered. A reader that does not ask for the next chunk slows the command down, and
-        nothing is dropped. May be called again from any position until `forget`. Raises SandboxGone."""
+        """What it printed from `since` on, stored and then live, each stream in order and without gaps. The iterator ends when the
+        command has ended and all was delivered. A reader that does not ask for the next chunk slows the command down (backpressure);
+        nothing is dropped. May be called again from any position until `forget`. Raises: SandboxGone; chunks received before are kept."""
         ...
 
     async def extent(self) -> tuple[Position, Position]:
-        """Where its output begins that is still kept, and where it ends so far: `output` can be asked from the first on, and the
-        bytes before the second are there already. Raises SandboxGone."""
+        """The first position of its output that is still kept, and the position up to which it has arrived. Raises: SandboxGone."""
         ...
 
     async def wait(self) -> Outcome:
-        """How it ended; at once if it has. Reading the output is not needed for it to end as long as the output is bounded by the
-        runtime's spool. Lost, not an error, if the sandbox died under it."""
+        """How it ended; at once if it has. A command whose output fits the runtime's spool ends without a reader. If the sandbox died
+        while it ran the outcome is Lost; no error is raised."""
         ...
 
     def notes(self) -> Sequence[str]:
-        """What of the sandbox's limits it ran into, or made room for: sentences without a capital letter, such as "killed: the
-        box's memory limit of 512 MiB was reached."; complete once `wait` has returned, gone with `forget`. Empty where the runtime
-        does not know. The sandbox tells them, so they are no more to be trusted than its output."""
+        """The limits of the sandbox that it reached, as sentences without a capital letter, such as "killed: the box's memory limit of
+        512 MiB was reached."; complete once `wait` has returned, gone after `forget`. Empty where the runtime does not know. They come
+        out of the sandbox, so they are as untrusted as its output."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """More standard input; returns when it was taken over. Quiet if the process no longer reads. Needs Offer.STDIN."""
+        """More standard input; returns when it was accepted. Quiet if the process no longer reads. Raises: OfferMissing; SandboxGone."""
         ...
 
     async def close_stdin(self) -> None:
-        """End of input; twice is quiet."""
+        """End of input; twice is quiet. Raises: SandboxGone."""
         ...
 
     async def resize(self, columns: int, rows: int) -> None:
-        """New size of its terminal. Needs Offer.PTY."""
+        """New size of its terminal, in characters. Raises: OfferMissing without Offer.PTY; SandboxGone."""
         ...
 
     async def signal(self, number: int) -> None:
-        """Send a signal to the command's own processes; quiet if it has ended. Needs Offer.SIGNALS."""
+        """Send a signal to the command's own processes; quiet if it has ended. Raises: OfferMissing without Offer.SIGNALS; SandboxGone."""
         ...
 
     async def abort(self) -> None:
-        """Kill the command and all its descendants (those that called setsid too); its outcome is Aborted. Quiet if it has ended;
-        twice is quiet. Returns when it has ended."""
+        """Kill the command and all its descendants (those that called setsid too); its outcome is Aborted. Returns when it has ended.
+        Idempotent; quiet if it has ended. Raises: SandboxGone."""
         ...
 
     async def forget(self) -> None:
-        """Let go of its output and its exec id. Only after it ended; quiet otherwise and when repeated."""
+        """Free its output and its exec id, once it has ended; otherwise, and when repeated, it does nothing."""
         ...
 
 
@@ -281,27 +292,32 @@ class Sandbox(Protocol):
         ...
 
     @property
-    def files(self) -> Files: ...
+    def files(self) -> Files:
+        """Raises: SandboxClosed; SandboxGone where the runtime knows that it has ended."""
+        ...
 
     async def start(self, command: Command, exec_id: str) -> Process:
-        """Start a command, or find it: starting an id twice gives the same process, whatever the command. Raises CommandRefused
-        (nothing ran), SandboxGone, SandboxClosed. A program that does not exist is a result (127), not an error."""
+        """Start a command. Idempotent: starting an id twice gives the same process, whatever the command. A program that does not exist
+        is a result (exit code 127), not an error.
+
+        Raises: CommandRefused and its subclasses where nothing ran because of the command; OfferMissing where it asks for what this
+        runtime never does; SandboxFull where a limit leaves no room for it; SandboxGone; SandboxClosed."""
         ...
 
     async def find(self, exec_id: str) -> Process | None:
-        """The process of that id, running or ended and not yet forgotten."""
+        """The process of that id, running, or ended and not yet forgotten; else None. Raises: SandboxGone; SandboxClosed."""
         ...
 
     async def touch(self) -> None:
-        """Say that it is still wanted: restarts its time to live. Raises SandboxGone, so it is also the question "are you there?"."""
+        """Restart its time to live. Also the way to ask whether it is alive. Raises: SandboxGone; SandboxClosed."""
         ...
 
     async def release(self) -> None:
-        """Let go of it without ending it (where its lifetime is a time to live); descriptors and tasks here are freed. Twice is quiet."""
+        """Detach from it: free the descriptors and tasks here. A sandbox with a time to live goes on. Twice is quiet."""
         ...
 
     async def destroy(self) -> None:
-        """End it and every process in it; when this returns nothing of it is left but its directory. Twice is quiet."""
+        """End it and every process in it; when this returns only its `directory` is left. Twice is quiet."""
         ...
 
 
@@ -317,7 +333,7 @@ class Runtime(Protocol):
 
     @property
     def held(self) -> Held:
-        """How limits are held here, known once it is open. Offer.LIMITS says that memory, processes and CPU are, of the whole sandbox."""
+        """How limits are enforced on this host, known once it is open. Offer.LIMITS: memory, processes and CPU, of the whole sandbox."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -325,22 +341,23 @@ class Runtime(Protocol):
     async def __aexit__(self, *exc: object) -> None: ...
 
     async def probe(self) -> Probe:
-        """Really run something, within 10 s; never raises for a host that cannot."""
+        """Run a command in a trial sandbox, within 10 s. A host that cannot is an answer (`Probe.works` is false), not an error."""
         ...
 
     async def create(self, spec: SandboxSpec) -> Sandbox:
-        """A new sandbox that answers. Raises OfferMissing, BootFailed, RuntimeUnavailable; then, and when cancelled, nothing of it is
-        left."""
+        """A new sandbox that answers. After an error, and when cancelled, nothing of it is left.
+
+        Raises: OfferMissing for a need or setting that it never offers; BootFailed; RuntimeUnavailable where this host cannot run it."""
         ...
 
     async def attach(self, ref: SandboxRef) -> Sandbox:
-        """The living sandbox of that ref, from any process. Raises SandboxGone at once if it is not there any more, or is another boot."""
+        """The living sandbox of that ref, from any process. Raises: SandboxGone, without a wait, if it has ended or is another boot."""
         ...
 
     async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
-        """End and clear what earlier processes left behind: sandboxes, cgroups, sockets and temporary directories whose name is not
-        in `living`; with None only what is left of sandboxes that have ended. Returns one sentence for each thing cleared; with
-        `dry_run` for each that would be, and clears nothing."""
+        """End and remove what earlier processes left behind (orphans): sandboxes, cgroups, sockets and temporary directories whose name
+        is not in `living`; with None only the remains of sandboxes that have ended. Returns one sentence for each thing removed; with
+        `dry_run` for each that would be, and removes nothing."""
         ...
 
 
@@ -348,28 +365,28 @@ RunState = Literal["running", "ended", "unknown"]
 
 
 class Engine(Protocol):
-    """Who carries runs on. A run is known by its response's id; all that it needs is in the store, so that any engine can take it up.
+    """Executes runs. A run is identified by its response's id; its whole state is in the store, so that any engine can take it over.
 
     `start` and `recover` call the `carry` function given to the engine with that id; it does all steps itself, in order, and
     reads the journal first (docs/architecture.md, "The journal").
     """
 
     async def start(self, run_id: str) -> None:
-        """Begin carrying a run; returns when it is accepted. Starting an id that is being carried is quiet."""
+        """Begin a run; returns when it is accepted. Idempotent while the run is being executed."""
         ...
 
     async def cancel(self, run_id: str) -> None:
-        """Stop carrying it now: its commands are killed within 2 s. Returns when the run has let go; quiet if it is not carried."""
+        """Stop the run: its commands are killed within 2 s. Returns when it has stopped; quiet if it is not being executed here."""
         ...
 
     async def status(self, run_id: str) -> RunState: ...
 
     async def recover(self) -> list[str]:
-        """At start: take care of runs whose process died. Returns their ids."""
+        """At start: deal with runs whose process died (orphans). Returns their ids."""
         ...
 
     async def close(self) -> None:
-        """Stop accepting runs and let go of those that are carried; what is stored stays as it is."""
+        """Stop accepting runs and release those that are being executed; their stored state stays as it is."""
         ...
 
 

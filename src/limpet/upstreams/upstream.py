@@ -1,8 +1,8 @@
-"""What a provider of model turns promises, and the values that pass.
+"""The port of a provider of model turns, and the values that pass through it.
 
 One turn is one model answer. The language between loop and upstream is OpenAI's: input items and output events are the
 Responses API's own dicts, so that a Responses-native provider is relayed and the others are translated once, at the border.
-Only the shell is lifted out: however a provider spells a shell call, it arrives here as the three Call classes.
+Only shell calls are translated for every provider: they arrive as CallBegun, CommandText and CallMade, however the provider spells them.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellOffer:
-    """The shell as a model is shown it. `description` tells where it is, what persists, the time limit, where long output belongs and
-    whether there is a network; function-tool providers embed it, a native one gets it only if it has a place for it."""
+    """The shell tool that a model is offered. `description` says where it runs, what persists, the time limit, where long output belongs
+    and whether there is a network; function-tool providers embed it, a native one gets it only if its API has a field for it."""
 
     description: str
 
@@ -134,6 +134,11 @@ class Upstream(Protocol):
 
     def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """The events of one turn, `TurnEnded` last. Items are complete: each `response.output_item.added` is followed by its `done`.
-        Raises UpstreamRefused before the first event (429 and 5xx were retried with back-off by then), UpstreamBroken after it.
-        Closing the iterator ends the request. The provider's key is in no event and no error."""
+        Closing the iterator ends the request. The provider's key is in no event and no error.
+
+        Raises:
+            UpstreamRefused: before the first event. The provider refused the turn or could not be reached; 429 and 5xx were retried with
+                back-off by then. Asking again may succeed.
+            UpstreamBroken: after the first event. The answer broke off or could not be read; what was yielded before is kept.
+        """
         ...
