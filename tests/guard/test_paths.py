@@ -235,6 +235,7 @@ CREDENTIALS = [
     "cat ~/.config/gcloud/x",
     "cd ~/.ssh && cat id_rsa",
     "cat ~/.docker/config.json",
+    "cat ~/.vault-token",
     "echo x >> ~/.ssh/authorized_keys",
 ]
 

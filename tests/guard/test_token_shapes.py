@@ -145,6 +145,22 @@ ASSIGNED = [
     ("TOKEN := ", "a1b2c3d4e5f6", ""),
     ("(token=", "abc123def456", ")"),
     ("password=", "hunter2", ""),
+    # Words are passwords as well.
+    ("password=", "swordfish", ""),
+    ("export DB_PASSWORD=", "swordfish", " && x"),
+    ("export DB_PASSWORD='", "swordfish", "'"),
+    ("password: ", "swordfish", "\n"),
+    ("  password: ", "correct-horse-battery", "\n  user: x"),
+    ("password: '", "swordfish", "'"),
+    ('{"password": "', "swordfish", '"}'),
+    ('{\\"password\\": \\"', "swordfish", '\\"}'),
+    ("<password>", "swordfish", "</password>"),
+    ("&quot;password&quot;: &quot;", "swordfish", "&quot;"),
+    ("curl -d user=bob&password=", "swordfish", "&x=1"),
+    ("Server=x;Uid=sa;Pwd=", "swordfish", ";Database=y"),
+    ("mysql --password=", "swordfish", " -u root"),
+    ("PASSWORD=", "SwordFish!", ""),
+    ("MYSQL_PWD=", "swordfish", " mysql"),
 ]
 # What everyday code, help texts and logs say of such names.
 NOT_ASSIGNED = [
@@ -221,6 +237,58 @@ NOT_ASSIGNED = [
     "-e POSTGRES_PASSWORD=postgres",
     "secretKeyRef:",
     "secretName: my-secret-2",
+    "secret: vault:secret/data/db2#password",
+    "db_password=vault:secret/data/db2",
+    "connect(password=hashed)",
+    "connect(user=user, password=plain, host=host)",
+    "password = hashed",
+    "password=hashedValue",
+    "password=old_one",
+    "password: string;",
+    "password: String,",
+    "password: string",
+    "password: z.string().min(8)",
+    "password: SecretStr",
+    "login(user: str, password: string)",
+    '"password": "string"',
+    "password: required",
+    "Invalid password: rejected",
+    "WHERE password=:hashed",
+    "password=changeme",
+    "password=your-password",
+    "password=xxxxxxxx",
+    "password=********",
+    "<password>string</password>",
+    "<password>...</password>",
+    "password=example-value",
+    "password: see the manual of your service",
+    "password=opts->password;",
+    '<input type="password" name="password">',
+    "docker run -u 1000:1000 x",
+    "docker exec -u www-data:www-data x",
+    "sort -u a:b",
+    "rsync -u host:dir/name2 .",
+    "date -u +%H:%M:%S",
+    "git push -u origin HEAD:refs/heads/x1",
+    "machine learning with a login form and a password",
+    "the machine asks for login and password",
+]
+# Where programs take a password that no name announces: before, the password, after.
+GIVEN = [
+    ("curl -u bob:", "swordfish", " https://x"),
+    ("curl -s -u bob:", "hunter2", " https://x"),
+    ("curl -X POST --user 'bob:", "swordfish", "'"),
+    ("curl --user=bob:", "swordfish", " x"),
+    ("curl -ubob:", "swordfish", " x"),
+    ("curl https://x/y --user bob:", "hunter2x", ""),
+    ("curl --proxy-user bob:", "hunter2x", ""),
+    ("machine example.com login bob password ", "swordfish", "\n"),
+    ("machine example.com\n  login bob\n  password ", "s3cr!t", "\n"),
+    ("default login bob password ", "swordfish", "\n"),
+    ("sshpass -p ", "swordfish", " ssh x"),
+    ("sshpass -p'", "swordfish", "' ssh x"),
+    ("mysql -u root -p", "swordfish", " db"),
+    ("mysqldump -uroot -p", "swordfish", " db"),
 ]
 
 
@@ -233,6 +301,24 @@ def test_a_value_is_hidden_however_it_is_assigned(before: str, secret: str, afte
         screen = REDACT.screen()
         pieces = [screen.feed(text.encode()[at : at + step]) for at in range(0, len(text), step)]
         assert b"".join([*pieces, screen.end()]).decode() == REDACT.text(text)
+
+
+@pytest.mark.parametrize("before, secret, after", GIVEN, ids=[before + secret for before, secret, _ in GIVEN])
+def test_a_password_that_a_program_is_given_is_hidden(before: str, secret: str, after: str) -> None:
+    text = f"{before}{secret}{after}"
+
+    assert REDACT.text(text) == f"{before}[REDACTED:password]{after}"
+    for step in (1, 5):
+        screen = REDACT.screen()
+        pieces = [screen.feed(text.encode()[at : at + step]) for at in range(0, len(text), step)]
+        assert b"".join([*pieces, screen.end()]).decode() == REDACT.text(text)
+
+
+@pytest.mark.parametrize(
+    "address", ["https://bob:{}@example.com/x", "https://:{}@example.com", "ftp://bob:{}@10.0.0.1/"]
+)
+def test_a_password_in_an_address_is_hidden_also_if_it_is_a_word(address: str) -> None:
+    assert REDACT.text(address.format("swordfish")) == address.format("[REDACTED:url]")
 
 
 @pytest.mark.parametrize("text", NOT_ASSIGNED)
@@ -250,7 +336,9 @@ def test_a_token_is_hidden_among_colours() -> None:
 
 
 def test_every_rule_has_a_token_and_a_near_miss() -> None:
-    assert {rule.name for rule in TOKEN_SHAPES} == {row[0] for row in (*TOKENS, *LABELLED)}
+    examples = {row[0] for row in (*TOKENS, *LABELLED)} | {"password" for _ in GIVEN}
+
+    assert {rule.name for rule in TOKEN_SHAPES} == examples
 
 
 def test_an_encrypted_key_of_the_old_form_is_hidden() -> None:

@@ -19,7 +19,7 @@ _DESCRIPTOR = re.compile(r"/dev/fd/\d+")
 # Directories and files that hold credentials, wherever they lie.
 CREDENTIALS = re.compile(
     r"(?:^|/)(?:\.ssh|\.aws|\.azure|\.gnupg|\.kube|\.docker|\.password-store|\.pki|\.netrc|\.pgpass|\.npmrc|\.pypirc|\.git-credentials"
-    r"|\.(?:bash|zsh|sh|python|node_repl|psql|mysql|sqlite)_history|\.histfile|\.mozilla|\.thunderbird|\.blob_storage-token|\.my\.cnf|\.s3cfg|\.boto"
+    r"|\.(?:bash|zsh|sh|python|node_repl|psql|mysql|sqlite)_history|\.histfile|\.mozilla|\.thunderbird|\.vault-token|\.my\.cnf|\.s3cfg|\.boto"
     r"|\.config/(?:gcloud|gh|op|hub|rclone|google-chrome|chromium|BraveSoftware|doctl|heroku|[^/]+/credentials[^/]*)"
     r"|\.local/share/keyrings|\.gem/credentials|\.cargo/credentials(?:\.toml)?|\.terraform\.d|id_(?:rsa|dsa|ecdsa|ed25519))(?:/|$)"
 )

@@ -163,7 +163,7 @@ _NAMES = (
     *_cased("access_key", "private_key", "secret_key", "client_secret", "access-key", "client-secret", "secret-key"),
     *("apiKey", "ApiKey", "accessKey", "privateKey", "secretKey", "clientSecret", "accessToken", "authToken"),
 )
-_PASSWORDS = (*_cased("password", "passwd", "passphrase"), "_pass", "_PASS", "_pwd", "_PWD")
+_PASSWORDS = (*_cased("password", "passwd", "passphrase"), "_pass", "_PASS", "_pwd", "_PWD", ";pwd", ";Pwd", ";PWD")
 _OPTIONS = tuple(
     f"--{name}"
     for name in "password passwd passphrase token auth-token access-token api-token api-key api_key apikey secret client-secret"
@@ -177,9 +177,25 @@ _NO_SECRET = rb"""(?x)
     | (?:[A-Z][a-z]+){2,}[0-9]{0,2}
     | (?:~|\.\.?)(?:/[A-Za-z0-9_.-]+)*/? | (?:/[A-Za-z0-9_.-]+){2,}/?
     | [A-Za-z0-9_./-]+\.(?:py|js|ts|go|rs|c|h|rb|sh|json|ya?ml|toml|ini|cfg|txt|pem|key|crt|env|md)(?::.*)?
-    | [a-z][a-z0-9+.-]*://.* | (?:arn|op|blob_storage|ssm|file|env|ref|projects?|secrets?|id|type|src)[:/=].*
+    | [a-z][a-z0-9+.-]*://.* | (?:arn|op|vault|ssm|file|env|ref|projects?|secrets?|id|type|src)[:/=].*
     | v?[0-9]+(?:\.[0-9]+)+ | [0-9]{4}-[0-9]{2}-[0-9]{2}.* | =.*
 """
+# A password may be a word. These are none: names of variables (in two parts, or a parameter of SQL), types, what messages and forms
+# say of passwords, and what stands in for one.
+_NO_PASSWORD = (
+    _NO_SECRET
+    + rb"""
+    | [a-z]+(?:[A-Z][a-z]*)+ | [A-Za-z]+(?:_[A-Za-z]+)+_? | _.* | [:@?%*].* | (?P<one>.)(?P=one)* | .*\.\.\.
+    | (?i: (?:your|my|some|the|new|old|enter|insert|type|set|add|put)[-_.].*
+      | .*(?:example|change-?me|placeholder|replace|redacted|dummy|sample).*
+      | str(?:ing)? | varchar | number | boolean | integer | object | nullable | undefined | default | function | callable | optional
+      | required | invalid | incorrect | wrong | missing | expired | rejected | refused | failed | failure | success(?:ful)? | accepted
+      | denied | disabled | enabled | changed | updated | unchanged | removed | hidden | masked | prompt | static | private | public
+      | return | please | sensitive | unknown | encrypted | hashed | plain(?:text)? | bcrypt | argon2(?:id?)? | postgres | nothing
+      | protected | authentication | login | username | account | options? | reset | forgot(?:ten)? | strength | length | policy
+      | characters? | contains | should | cannot | length | equals | matches | mismatch | buffer | result | random | generated? )
+"""
+)
 _NO_CODE = r"({\[<$`"
 _SPACE = " \t"
 _WITHOUT_AND = VALUE.replace("&", "")
@@ -190,7 +206,7 @@ def _assigned(heads: tuple[str, ...], *runs: Run, value: str = VALUE, least: int
     """A name, what stands between, and the value."""
     then: tuple[Run, ...] = more.pop("then", ())
     return TokenShape(
-        name="assignment", heads=heads, runs=(*runs, Run(value, least, 512), *then), hides=len(runs), mixed=True,
+        name="assignment", heads=heads, runs=(*runs, Run(value, least, 512), *then), hides=len(runs), mixed=more.pop("mixed", True),
         before=NO_CURSOR, is_general=True, **more,
     )  # fmt: skip
 
@@ -241,8 +257,88 @@ def _assignments(names: tuple[str, ...], least: int) -> tuple[TokenShape, ...]:
     )
 
 
+def _words_assigned(names: tuple[str, ...], least: int) -> tuple[TokenShape, ...]:
+    """As `_assignments`, for values that need no digit: only where configuration, data or a command gives one, not where code may."""
+    elements = tuple(f"{name}>" for name in names)
+    plain: dict[str, Any] = {"least": least, "mixed": False, "unless": _NO_PASSWORD}
+    return (
+        _assigned(names, *_SAID, Run(_QUOTE, 1, 1), then=(Run(r"\\", 0, 7), Run(_QUOTE, 1, 1)), **plain),
+        _assigned(names, Run(":", 1, 1), Run(" ", 1, 8), after=r"^\r\n", **plain),
+        _assigned(names, Run("=", 1, 1), value=_WITHOUT_AND, after=_NO_CODE + r",)>\]", **plain),
+        _assigned(elements, value=_WITHOUT_AND, then=(Run("<", 1, 1), Run("/", 1, 1)), **plain),
+        _assigned(
+            names, *_ENTITY, Run(_SPACE, 0, 4), Run(":=", 1, 2), Run(_SPACE, 0, 4), *_ENTITY, value=_WITHOUT_AND,
+            then=(Run("&", 1, 1),), **plain,
+        ),
+    )  # fmt: skip
+
+
+def _literal(text: str) -> tuple[Run, ...]:
+    return tuple(Run(character, 1, 1) for character in text)
+
+
+_BLANKS, _USER = Run(" ", 1, 4), Run("A-Za-z0-9_.@+-", 1, 64)
+_SHOWN_WORD = r"A-Za-z0-9_.~%+!@#^*=,:?&|-"
+_CURL = tuple(
+    f"curl {flags}{option}"
+    for flags in (
+        "",
+        *(
+            f"{flag} "
+            for flag in "-s -S -sS -k -i -v -f -L -sL -fsSL -fsS -sk -ks -O -I -X_GET -X_POST -XGET -XPOST".split()
+        ),
+    )
+    for option in ("-u", "--user")
+)
+# Programs that take a password as an argument or from a file of their own.
+GIVEN = (
+    # curl -u user:password; of other programs only what is no name of a group
+    TokenShape(
+        name="password",
+        heads=tuple(head.replace("_", " ") for head in _CURL),
+        runs=(Run(" =", 0, 2), Run(_QUOTE, 0, 1), _USER, Run(":", 1, 1), Run(_SHOWN_WORD, 3, 512)),
+        hides=4,
+        unless=rb"[0-9]{1,5}",
+    ),
+    TokenShape(
+        name="password",
+        heads=(" -u", " --user", " --proxy-user", " -U"),
+        runs=(Run(" =", 0, 2), Run(_QUOTE, 0, 1), _USER, Run(":", 1, 1), Run(_SHOWN_WORD, 6, 512)),
+        hides=4,
+        mixed=True,
+        after="/",
+        unless=_NO_SECRET,
+        is_general=True,
+    ),
+    # machine host login user password …   as in .netrc, on one line or several
+    TokenShape(
+        name="password",
+        heads=("machine ",),
+        runs=(
+            Run(r"\S", 1, 255), Run(r"\s", 1, 16), *_literal("login"), Run(r"\s", 1, 16), Run(r"\S", 1, 128), Run(r"\s", 1, 16),
+            *_literal("password"), Run(r"\s", 1, 16), Run(r"\S", 1, 512),
+        ),
+        hides=5 + 1 + 5 + 8,
+    ),
+    TokenShape(
+        name="password",
+        heads=("default login ",),
+        runs=(Run(r"\S", 1, 128), Run(r"\s", 1, 16), *_literal("password"), Run(r"\s", 1, 16), Run(r"\S", 1, 512)),
+        hides=2 + 8 + 1,
+    ),
+    TokenShape(name="password", heads=("sshpass -p",), runs=(Run(" ", 0, 2), Run(_QUOTE, 0, 1), Run(_SHOWN_WORD, 3, 512)), hides=2),
+    # mysql -u user -p…
+    TokenShape(
+        name="password",
+        heads=tuple(f"{program} -u" for program in ("mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump")),
+        runs=(Run(" ", 0, 2), _USER, _BLANKS, *_literal("-p"), Run(_QUOTE, 0, 1), Run(_SHOWN_WORD, 3, 512)),
+        hides=6,
+    ),
+)  # fmt: skip
+
 _BACKSLASHES = Run(r"\\", 0, 7)
 ASSIGNED = (
+    *_words_assigned(_PASSWORDS, 6),
     *_assignments(_PASSWORDS, 6),
     *_assignments(_NAMES, 8),
     # --password …   and   "--password", "…"
@@ -273,4 +369,4 @@ ASSIGNED = (
     ),
 )
 
-TOKEN_SHAPES = (*TOKENS, *KEYS, *LABELLED, *ASSIGNED)
+TOKEN_SHAPES = (*TOKENS, *KEYS, *LABELLED, *GIVEN, *ASSIGNED)
