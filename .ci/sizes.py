@@ -14,6 +14,7 @@ from pathlib import Path
 SOURCE_LINES = 400
 TEST_LINES = 500
 FUNCTION_LINES = 45
+NAMESAKES = 2  # modules of src/ in which one class name may stand
 
 # In pieces, so that this file does not hold what it looks for.
 REGISTRY_HOSTS = tuple(
@@ -78,6 +79,26 @@ def _first(pattern: re.Pattern[str], text: str) -> int:
     return text.count("\n", 0, match.start()) + 1 if match else 0
 
 
+def classes(path: str, text: str) -> list[tuple[str, int]]:
+    """Name, without leading underscores, and line of each class of a module of src/, nested ones too; none where it is not Python."""
+    if not (path.startswith("src/") and path.endswith(".py")):
+        return []
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return []
+    return [(node.name.lstrip("_"), node.lineno) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
+def namesakes(found: dict[str, dict[str, int]]) -> Iterator[str]:
+    """A sentence for each class whose name stands in too many modules. `found`: name -> path -> line."""
+    for name, places in sorted(found.items()):
+        if len(places) > NAMESAKES:
+            for path, line in sorted(places.items()):
+                others = ", ".join(sorted(set(places) - {path}))
+                yield f"{path}:{line}: a class {name} is in {others} too; at most {NAMESAKES} modules may share a class name"
+
+
 def project_files(root: Path) -> list[str]:
     """What git holds or would hold; outside a git work tree every file that is not hidden."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -89,15 +110,18 @@ def project_files(root: Path) -> list[str]:
 
 
 def check(root: Path) -> list[str]:
-    """Every offence under `root`, in order of path. Files that are gone or not text are passed over."""
+    """Every offence under `root`, in order of path, then shared class names. Files that are gone or not text are passed over."""
     sentences = []
+    found: dict[str, dict[str, int]] = {}
     for name in project_files(root):
         try:
             text = (root / name).read_text(encoding="utf-8")
         except (FileNotFoundError, IsADirectoryError, UnicodeDecodeError):
             continue
         sentences += [f"{name}:{line}: {sentence}" for line, sentence in offences(name, text)]
-    return sentences
+        for class_name, line in classes(name, text):
+            found.setdefault(class_name, {}).setdefault(name, line)
+    return sentences + list(namesakes(found))
 
 
 def main() -> int:

@@ -73,6 +73,23 @@ def test_what_is_just_short_enough_passes(tmp_path: Path) -> None:
     assert sizes(tmp_path) == []
 
 
+def test_a_class_name_in_three_modules_is_named_in_each_underscores_aside(tmp_path: Path) -> None:
+    write(tmp_path, "src/limpet/a.py", "x = 1\nclass Call:\n    pass\n")
+    write(tmp_path, "src/limpet/b.py", "class _Call:\n    pass\n")
+    write(tmp_path, "src/limpet/c/d.py", "class Outer:\n    class __Call:\n        pass\n")
+
+    assert sizes(tmp_path) == ["src/limpet/a.py:2", "src/limpet/b.py:1", "src/limpet/c/d.py:2"]
+
+
+def test_a_class_name_in_two_modules_passes_and_so_do_tests(tmp_path: Path) -> None:
+    write(tmp_path, "src/limpet/a.py", "class Call:\n    pass\nclass _Call:\n    pass\n")
+    write(tmp_path, "src/limpet/b.py", "class Call:\n    pass\n")
+    for name in ("a", "b", "c"):
+        write(tmp_path, f"tests/test_{name}.py", "class Call:\n    pass\n")
+
+    assert sizes(tmp_path) == []
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="this machine has no git")
 def test_a_file_that_git_ignores_is_not_read(tmp_path: Path) -> None:
     run("git", "init", "--quiet", tmp_path)

@@ -37,7 +37,7 @@ SHOWN = (
 
 
 @dataclass(slots=True)
-class _Call:
+class _PartialCall:
     """A shell call that the model is writing."""
 
     call_id: str
@@ -53,7 +53,7 @@ class RelayEventReader:
 
     def __init__(self, *, function_shell: bool) -> None:
         self._function_shell = function_shell
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _PartialCall] = {}
         self._open: dict[int, str] = {}
         self.ended = False
 
@@ -85,7 +85,7 @@ class RelayEventReader:
             return (Emit(kind, event),)
         begun: list[TurnEvent] = []
         if index not in self._calls:
-            self._calls[index] = _Call(str(item.get("call_id") or item.get("id")))
+            self._calls[index] = _PartialCall(str(item.get("call_id") or item.get("id")))
             begun.append(CallBegun(index=index, call_id=self._calls[index].call_id))
         if kind == events.ITEM_ADDED:
             return begun
@@ -149,7 +149,7 @@ def _more(shown: list[str], commands: list[str]) -> list[tuple[int, str]]:
     return shell_function.show_more(shown, commands)
 
 
-def _arguments(item: Mapping[str, Any], call: _Call) -> ShellArguments | BadArguments:
+def _arguments(item: Mapping[str, Any], call: _PartialCall) -> ShellArguments | BadArguments:
     written = item.get("arguments") or call.writing.text
     action = item.get("action") or {}
     if item.get("status") == "incomplete":
