@@ -1,7 +1,7 @@
 """How many boxes live at once: who gets the next one, and which one sleeps for it. Ends no box itself.
 
-When all admission are taken the box that was idle for longest sleeps (its files stay, its processes end); while every box is in use,
-whoever needs one waits in a line in which tenants that hold fewer boxes come first.
+When all slots are taken, the box that has been idle for longest is put to sleep (its files stay, its processes end); while every box is
+in use, callers wait in a queue in which tenants that hold fewer boxes come first.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -18,7 +18,7 @@ PutToSleep = Callable[[str], Awaitable[bool]]
 
 @dataclass(slots=True)
 class BoxSlot:
-    """One living box. `idle_since` is monotonic, None while somebody uses it."""
+    """One living box. `idle_since` is monotonic, None while it is in use."""
 
     tenant: str
     idle_since: float | None = None
@@ -32,8 +32,8 @@ class _Waiter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionLimits:
-    """At most `most` boxes live at once, and `per_tenant` of one tenant; None is no limit. Whoever finds none free waits for
-    `wait` seconds."""
+    """At most `most` boxes live at once, and `per_tenant` of one tenant; None is no limit. A caller that finds none free waits for
+    at most `wait` seconds."""
 
     most: int | None = None
     per_tenant: int | None = None
@@ -42,7 +42,7 @@ class AdmissionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionCounts:
-    """How things stand: living boxes, those of them that somebody uses, callers who wait, boxes put to sleep for others so far."""
+    """The counts for metrics: living boxes, those in use, callers in the queue, boxes put to sleep for others so far."""
 
     living: int
     busy: int
@@ -95,7 +95,7 @@ class BoxAdmission:
             self._wake()
 
     def rest(self, container_id: str) -> None:
-        """Nobody uses its box any more; it may sleep when somebody needs the seat."""
+        """Its box is idle from now on, and may be put to sleep when another caller needs the slot."""
         if (seat := self._admission.get(container_id)) is not None:
             seat.idle_since = self._clock.monotonic()
             self._wake()
@@ -140,7 +140,7 @@ def first_in_line(line: Iterable[_Waiter], held: dict[str, int]) -> _Waiter:
 
 
 def idle_longest_first(admission: dict[str, BoxSlot], tenant: str | None) -> list[str]:
-    """The containers whose boxes nobody uses, of that tenant or of all."""
+    """The containers whose boxes are idle, of that tenant or of all."""
     idle = [
         (seat.idle_since, container_id)
         for container_id, seat in admission.items()

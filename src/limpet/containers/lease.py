@@ -1,4 +1,4 @@
-"""A container in somebody's hands."""
+"""A lease: a container in use, with its booted workspace, until it is released."""
 
 from dataclasses import dataclass
 

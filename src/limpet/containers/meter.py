@@ -1,4 +1,4 @@
-"""What containers tell whoever counts. Counts nothing itself."""
+"""The interface for metrics of containers: what is reported, not how it is counted."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ class Meter(Protocol):
     """Told as things happen; times in seconds. Never raises and never waits."""
 
     def waited(self, seconds: float) -> None:
-        """Somebody waited so long for a box to be allowed to live, or gave up after it."""
+        """A caller waited so many seconds to be admitted, or gave up after them."""
         ...
 
     def booted(self, seconds: float, *, is_wake: bool) -> None:
@@ -24,7 +24,7 @@ class Meter(Protocol):
 
 
 class NullMeter:
-    """Nobody counts."""
+    """Counts nothing."""
 
     def waited(self, seconds: float) -> None: ...
 

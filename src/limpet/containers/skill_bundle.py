@@ -1,7 +1,7 @@
 """A skill's files, unpacked from a zip, from uploaded parts or from one markdown text into a directory, and checked. Blocking.
 
 The rules are agentskills.io's for SKILL.md and OpenAI's for the bundle. Content goes through in blocks: a skill of any size takes a
-few hundred KiB of memory. Where a function raises, what it wrote so far is left to whoever owns the directory.
+few hundred KiB of memory. Where a function raises, what it wrote so far stays, for the owner of the directory to remove.
 """
 
 import os

@@ -121,7 +121,7 @@ class TreeWatcher:
             yield
 
     async def _read_for_ever(self, inotify: Inotify) -> None:
-        # So that the kernel's queue never fills while nobody looks.
+        # Drain the queue at all times, so that it does not overflow between two calls.
         while True:
             await anyio.wait_readable(inotify.fileno())
             try:

@@ -1,4 +1,4 @@
-"""Containers and their files as the wire shows them (contract 1.6). Pure."""
+"""Containers and their files as JSON objects of OpenAI's Containers API (its API reference, "Containers"). Pure."""
 
 import posixpath
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from limpet.store.files import ContainerFileRecord
 
 
 def container_object(record: ContainerRecord, now: int, held: Held) -> dict[str, Any]:
-    """The container at the time `now` (microseconds). `expires_at` and `idle_ttl_secs` are extensions (seed 04), and so is `limits`:
+    """The container at the time `now` (microseconds). `expires_at` and `idle_ttl_secs` are extensions, and so is `limits`:
     what its limits bind on this host, "per sandbox", "per process" or "none", and where something is not held, `notes` that
     say so. Without a limit of its own there is no `memory_limit`: OpenAI's schema has no null there."""
     shape = {

@@ -1,7 +1,7 @@
 """How output becomes text that may be shown: decoded in one place, cut where it is too long. Pure.
 
 Decoding is incremental, so that a character split over two chunks arrives whole, and it says after which raw byte it may be
-started again empty: from there another process continues a stream exactly (DESIGN, the journal).
+started again empty: from there another process continues a stream exactly (docs/architecture.md, "The journal").
 """
 
 import codecs

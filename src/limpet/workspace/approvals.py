@@ -20,7 +20,7 @@ REQUEST = "approval"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """What somebody is asked.
+    """What an approver is asked.
 
     All texts are screened; `stdin` is the beginning of the input that the command is given. `digest` is of the exact command,
     directory, variables and input. Times are microseconds UTC; after `expires_at` the question is over and the command is denied.
@@ -60,7 +60,7 @@ Approver = Callable[[ApprovalRequest], Awaitable[bool | Answer] | bool | Answer]
 """Answers a request: a function of yours (True is Approved, False is Refused), an `ApprovalQueue`, or anything that is called so."""
 
 _NOBODY = Refused(
-    "Nobody is there to approve it: open the workspace with approver=, a function or an ApprovalQueue.", lasts=0.0
+    "There is no approver to ask: open the workspace with approver=, a function or an ApprovalQueue.", lasts=0.0
 )
 
 
@@ -76,7 +76,7 @@ class Approvals:
     """Asks an approver, once for each command and session, and remembers what was answered until that expires.
 
     Commands that are the same and wait at the same time are one question, unless the answer is for one run only; then, and where
-    whoever asks is cancelled, the next one asks anew.
+    the caller that asks is cancelled, the next one asks anew.
     """
 
     def __init__(self, approver: Approver | None, *, clock: Clock, expiry: float = EXPIRY) -> None:
@@ -113,7 +113,7 @@ class Approvals:
                 answer = approver(request)
                 question.answer = _as_answer(await answer if inspect.isawaitable(answer) else answer)
             if question.answer is None or self._clock.now() >= request.expires_at:
-                question.answer = Refused(f"Nobody answered within {self._expiry:g} s.", lasts=0.0)
+                question.answer = Refused(f"It was not answered within {self._expiry:g} s.", lasts=0.0)
             until = self._clock.now() + round(question.answer.lasts * MICROSECONDS)
             self._known[key] = (question.answer, until)
             return question.answer
@@ -157,7 +157,9 @@ class ApprovalQueue:
         try:
             with anyio.move_on_after(max(0.0, (request.expires_at - self._clock.now()) / MICROSECONDS)):
                 await question.answered.wait()
-            return question.answer or Refused("Nobody answered in time. Ask again when somebody is there.", lasts=0.0)
+            return question.answer or Refused(
+                "It was not answered in time. Ask again when a person can answer.", lasts=0.0
+            )
         finally:
             self._waiting.pop(request.id, None)
             self._tell()
@@ -177,7 +179,7 @@ class ApprovalQueue:
         self._answer(request_id, Approved(lasts))
 
     def deny(self, request_id: str, reason: str = "", *, lasts: float = EXPIRY) -> None:
-        """Refuse it; the reason is told to whoever asked. Raises ApprovalMissing as `approve` does."""
+        """Refuse it; the caller is given the reason. Raises ApprovalMissing as `approve` does."""
         self._answer(request_id, Refused(reason, lasts))
 
     def _answer(self, request_id: str, answer: Answer) -> None:

@@ -79,7 +79,7 @@ def told(command: Command) -> Command:
 
 
 def refuse_no_event(abort: Any) -> None:
-    """Raises BadCommand for an `abort` that nobody can wait for."""
+    """Raises BadCommand for an `abort` that is no event: without `is_set` and `wait`."""
     if abort is not None and not (callable(getattr(abort, "is_set", None)) and callable(getattr(abort, "wait", None))):
         raise BadCommand(f"abort must be an anyio.Event, not {abort!r}.")
 

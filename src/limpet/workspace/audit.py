@@ -1,4 +1,4 @@
-"""One record of every call and every refusal: who asked for what in which session, and what came of it (seed 02, audit logging).
+"""One record of every call and every refusal: who asked for what in which session, and what came of it.
 
 Everything in a record has been screened: it may be kept where logs are kept.
 """
@@ -42,7 +42,7 @@ class Call:
 class AuditRecord:
     """What happened. `timestamp` is UTC in ISO 8601, `duration` in seconds, `exit_code` None where nothing has ended.
 
-    `verdict` "denied" says that nothing ran, `rule` then which setting refused it; "approved" that somebody was asked. `error` is a
+    `verdict` "denied" says that nothing ran, `rule` then which setting refused it; "approved" that an approver said yes. `error` is a
     sentence where the call failed without an exit code.
     """
 
@@ -79,7 +79,7 @@ class Audit:
 
     @property
     def is_heard(self) -> bool:
-        """Whether anybody would see a record."""
+        """Whether a record would reach a callback or the log."""
         return self._callback is not None or log.isEnabledFor(logging.INFO)
 
     async def tell(self, record: AuditRecord) -> None:

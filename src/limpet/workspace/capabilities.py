@@ -1,4 +1,4 @@
-"""What a workspace is declared to have, in the words of seed 01: each capability is true, false or an object of settings."""
+"""What a workspace is declared to have: each capability is true, false or an object of settings (docs/library.md, "Rules")."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ _SHELL_KEYS = ("allowedCommands", "maxDurationMs")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """`shell` false starts no process at all; `files` false lets nobody at the files but commands."""
+    """`shell` false starts no process at all; `files` false leaves the files to commands alone."""
 
     shell: bool = True
     files: bool = True

@@ -31,7 +31,7 @@ from limpet.workspace.path_resolver import BoxDirectories
 DEFAULT = Redaction()
 MOST_COMPILED = 16
 MOST_STARTED = 1_024
-SHOWN = 2_000  # bytes of a command's input that whoever approves it is shown
+SHOWN = 2_000  # bytes of a command's input that its approver is shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class GuardedPolicy:
     places: BoxDirectories | None = None
 
     async def verdict(self, command: Command) -> Verdict:
-        """What the policy says. That a program shall not ask, page or colour is nothing to judge, whoever says it."""
+        """What the policy says. Variables that only make programs non-interactive are not judged."""
         env = {name: value for name, value in command.env.items() if NON_INTERACTIVE.get(name) != value}
         said = judge_environment(env, allowed=self.policy.environment)
         if isinstance(said, Denied):
@@ -65,8 +65,8 @@ class CommandGuard:
     `screening` is of `redaction`, and screens output; None leaves output as it is. Records and refusals are screened in any case, then by
     `recording` (None: by the default rules). `redaction` always holds the secrets of the workspace's own variables.
     `roots` are the directories that count as the workspace's own. `compiled` are the newest redactors of commands with secrets of
-    their own; each keeps the redaction that its key names alive. `own_secrets` are what the variables of processes hold that were
-    started by an id, for whoever finds them; of the newest.
+    their own; each keeps the redaction that its key names alive. `own_secrets` are the values of secret-looking variables of the
+    newest processes that were started by an id, so that `find` redacts them too.
     """
 
     name: str
@@ -97,7 +97,7 @@ class CommandGuard:
         if policy is not None:
             places = self.surroundings.places
             kept = f"{places.home}/{KEPT}"
-            # Whoever is held to directories of its own can still read the outputs that were kept for it.
+            # A view that is confined to directories of its own can still read the outputs that were kept for it.
             known = rules.roots if any(is_below(kept, root) for root in rules.roots) else (*rules.roots, kept)
             ruled = GuardedPolicy(
                 policy=policy,
@@ -124,7 +124,7 @@ class CommandGuard:
         return (*closed, *(one.confines for one in self.ruled))
 
     def remember(self, exec_id: str, command: Command) -> None:
-        """Whoever finds that process shall not see what its variables hold either."""
+        """Keep the secrets of its variables, so that they are redacted for callers that `find` the process."""
         if not (own := secrets_in(command.env)):
             return
         while len(self.own_secrets) >= MOST_STARTED:
@@ -160,7 +160,7 @@ class CommandGuard:
         judged = command if call.judged is None else replace(command, what=_judged(command, call))
         try:
             verdict, refusal = await self._decide(judged, call)
-        except BaseException as error:  # nobody said yes, so nothing runs
+        except BaseException as error:  # it was not approved, so nothing runs
             await self.record(call, judged, verdict="denied", error=sentence_of(error))
             raise
         if refusal is None:

@@ -89,7 +89,7 @@ class _Owner:
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            # Nobody gets this workspace: while it boots that is broken off, and what there is is ended.
+            # The caller is gone: cancel a boot that is under way, and end the box if there is one already.
             self._task.cancel()
             self._closing.set()
             with anyio.CancelScope(shield=True):

@@ -1,4 +1,4 @@
-"""Brings a process's output to whoever asked for it, one chunk at a time, until it ends. Decides nothing."""
+"""Delivers a process's output to the caller's callbacks, one chunk at a time, until it ends. Decides nothing."""
 
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -22,8 +22,8 @@ class Delivery:
     """Where the chunks of one command go: kept first, then to the callback of their stream.
 
     The callbacks are awaited, never two at once; until one returns no further chunk is asked for, so a slow callback slows
-    the command down (seed 01, real-time streaming). One that has not returned `late` seconds after the command's timeout is cancelled
-    and counts as a callback error, and nothing more is delivered: a timeout ends a run whoever listens.
+    the command down (backpressure). One that has not returned `late` seconds after the command's timeout is cancelled
+    and counts as a callback error, and nothing more is delivered: a timeout ends a run whatever its callbacks do.
     """
 
     def __init__(self, callbacks: Mapping[Stream, OnOutput | None], *, keep_output: bool, late: float = LATE) -> None:

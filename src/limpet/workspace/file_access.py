@@ -12,7 +12,7 @@ OWN_ROOTS = (WORKING_DIRECTORY, "/home/agent", "/tmp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileAccess:
-    """The rules on files of one policy. `roots` None confines nothing beyond the sandbox's own roots; `closed` lets nobody at any.
+    """The rules on files of one policy. `roots` None confines nothing beyond the sandbox's own roots; `closed` refuses every file.
 
     `strict` is the rule because of which commands are held to what can be judged: then files in which commands find orders (.bashrc,
     .git/config) are not written either. What counts as credentials and orders is the guard's (`guard.paths`).
@@ -30,7 +30,7 @@ class FileAccess:
             raise FileDenied(
                 path,
                 rule="capabilities",
-                reason=f"{path} cannot be reached: the workspace gives nobody its files.",
+                reason=f"{path} cannot be reached: the workspace has no access to files.",
                 remedy='Open it with capabilities={"fs": True}.',
             )
         if writing and self.readonly:

@@ -1,6 +1,6 @@
 """The files of a workspace: what its policy lets through goes to the sandbox's own, with bounds on size, count and time.
 
-Gives bytes as they are: whoever shows them to a model screens them. Follows no link; the sandbox's files don't.
+Returns bytes as they are: the tools that show them to a model redact them. Follows no link, since the sandbox's files follow none.
 """
 
 from collections.abc import AsyncIterator, Sequence

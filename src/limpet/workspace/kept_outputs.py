@@ -1,6 +1,6 @@
 """Files that a workspace writes itself: whole outputs, of which a result shows a part. The newest stay.
 
-Rules on writing bind commands and whoever calls; a `readonly` workspace still owes its caller all that a command printed.
+Rules on writing bind commands and callers; a `readonly` workspace still owes its caller all that a command printed.
 """
 
 import posixpath

@@ -9,7 +9,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,48}")
 
 
 def tool_name(workspace: str, operation: str) -> str:
-    """The name of a workspace's tool, such as ``workspace__box__run`` (seed 01, auto-injected tool)."""
+    """The name of a workspace's tool, such as ``workspace__box__run`` (docs/library.md, "Tools for models")."""
     return f"{PREFIX}{workspace}__{operation}"
 
 

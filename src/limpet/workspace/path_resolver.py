@@ -153,5 +153,5 @@ async def _ask(sandbox: Sandbox, what: Script | Argv) -> str | None:
         outcome = await process.wait()
         await process.forget()
     except SandboxError:
-        return None  # whoever wants to run something there hears it as well
+        return None  # the call that needs the directory meets the same error, and reports it
     return data.decode(errors="surrogateescape") if outcome == Exited(0) else None

@@ -27,7 +27,7 @@ class KeptOutput:
         self._file: int | None = None
 
     def add(self, data: bytes) -> None:
-        """Take the next bytes. Writes to the page cache, not to a disk that somebody waits for. Raises OSError (disk full)."""
+        """Take the next bytes. Writes to the page cache and does not wait for the disk. Raises OSError (disk full)."""
         self.size += len(data)
         if not self._keeps:
             return

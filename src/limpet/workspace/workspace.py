@@ -1,4 +1,4 @@
-"""The only door to a shell. A command's road: judged, started, its output screened and delivered, audited.
+"""The only way to a shell: a command is judged, started, its output redacted and delivered, and a record of it is written.
 
 Knows no runtime by name and keeps no state of its own between commands; files and processes are the sandbox's.
 """
@@ -170,8 +170,13 @@ class Workspace:
         A failing command is a result, as are one that ran out of `timeout` seconds, one that `abort` stopped and one whose
         sandbox died. `on_stdout` and `on_stderr` are awaited chunk by chunk, never two at once, and slow the command down; what
         they raise is collected in the result. Cancelling the caller kills the command and all its descendants. `call` says who
-        asks, for the record. Raises CommandRefused (nothing ran; CommandDenied where the policy says so), OfferMissing,
-        SandboxGone, SandboxClosed. Source: seed 01.
+        asks, for the record.
+
+        Raises:
+            CommandRefused: nothing ran; its subclass CommandDenied where the policy refuses it.
+            OfferMissing: it asks for what this runtime never does, such as a terminal.
+            SandboxFull: a limit leaves no room for one more process.
+            SandboxGone, SandboxClosed: there is no such sandbox any more, or it was closed here.
         """
         command = told(
             Command(what=as_program(what), cwd=cwd, env=env or {}, stdin=stdin, timeout=timeout, read_once=True)
@@ -209,7 +214,7 @@ class Workspace:
     async def start(self, command: Command, exec_id: str, *, call: Call | None = None) -> Process:
         """Start a command under an id of the caller's, or find it: an id that is known gives the same process.
 
-        For callers who keep records of what they started; `run` and `spawn` make their own ids.
+        For callers that record what they started; `run` and `spawn` make their own ids. Raises as `run` does.
         """
         rules = self._rules
         if rules is None:
@@ -227,7 +232,7 @@ class Workspace:
         return self._screened(process, command)
 
     async def find(self, exec_id: str) -> Process | None:
-        """The process of that id, running or ended and not yet forgotten."""
+        """The process of that id, running, or ended and not yet forgotten; else None. Raises SandboxGone and SandboxClosed."""
         process = await self._sandbox.find(exec_id)
         rules = self._rules
         if process is None or rules is None or rules.screening is None:
@@ -251,8 +256,8 @@ class Workspace:
         await self.rules.record(call, **{"command": "", **facts})
 
     async def keep(self, name: str, pieces: Pieces, *, beside: str | None = None) -> str | None:
-        """Write a file that is owed to whoever called, such as all of an output, and return its path as commands know it; None where
-        nothing takes it. `pieces` begins anew at each place that is tried: the directory `beside`, as far as the rules let it be
+        """Write a file for the caller, such as the whole of an output, and return its path as commands know it; None where no place
+        takes it. `pieces` begins anew at each place that is tried: the directory `beside`, as far as the rules let it be
         written; one in the box's home, which rules on writing do not bind, and of which the newest files stay; its temporary one.
         """
         if beside is not None:

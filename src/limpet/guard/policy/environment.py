@@ -116,7 +116,7 @@ def judge_environment(env: Mapping[str, str], *, allowed: frozenset[str]) -> Den
     return Denied(
         rule=RULE,
         reason=f"A call may not set {listed}: programs run, load or trust what {'they say' if len(names) > 1 else 'it says'}.",
-        remedy=f"Leave {are} out, or give the program an option of its own; whoever runs the workspace can allow {are} in the policy's"
+        remedy=f"Leave {are} out, or give the program an option of its own; the workspace's operator can allow {are} in the policy's"
         " `environment`.",
     )
 

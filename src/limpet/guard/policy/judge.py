@@ -40,7 +40,7 @@ class Judge:
     `roots` are the directories that confinement always allows; `resolve` says where a path of the sandbox really leads: the real
     path of its nearest existing ancestor and the rest, None where that cannot be said (then the path is refused). Without it
     paths are compared by name only. `links` names the links in a directory (none where there is no such directory, None where
-    nobody can say), so that a pattern (`src/*.py`) is refused that matches one which leads outside; without it patterns are not
+    it is unknown), so that a pattern (`src/*.py`) is refused that matches one which leads outside; without it patterns are not
     looked at so closely. `held` are the rules of the policy that the sandbox's walls hold: what cannot be judged by one of
     these is let through, and the wall decides. The newest 512 rulings are remembered; where paths lead is asked each time.
     """
@@ -119,7 +119,7 @@ class Judge:
             for call in analysis.calls:
                 if (name := plain_name(call)) is None or call.is_function:
                     continue
-                # What the words of an unknown program mean nobody knows; where a wall holds them, it need not be guessed.
+                # The words of an unknown program may mean anything; where a wall enforces the rule, they need not be guessed.
                 if known(name) is not None or not self._holds_paths:
                     uses += paths.of_call(call, name)
             for opening in analysis.openings:
@@ -159,7 +159,7 @@ class Judge:
             return (
                 None
                 if self._holds_paths
-                else _unsure(use.source, "leads nobody can say where", "name a file that can be reached")
+                else _unsure(use.source, "leads to an unknown place", "name a file that can be reached")
             )
         credentials = paths.CREDENTIALS.search(path) or paths.CREDENTIALS.search(real)
         if credentials and not self._policy.credential_paths_too:
@@ -190,7 +190,7 @@ class Judge:
         directory = posixpath.dirname(use.absolute.rstrip("/"))
         names = await self._links(directory)
         if names is None:
-            return _unsure(use.source, "matches names in a directory that nobody can look into", "name the files")
+            return _unsure(use.source, "matches names in a directory that cannot be read", "name the files")
         for name in names:
             if paths.may_match(use.path, name):
                 found = paths.Use(posixpath.join(directory, name), use.source, use.place)

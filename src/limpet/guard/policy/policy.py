@@ -26,7 +26,7 @@ class Policy:
     only advise on one of these rules. `blocks_platform_defaults` false leaves only what is named here.
     Any collection of names or paths is taken; a single text, which would be read letter by letter, and whatever else is no such value
     raises ConfigInvalid: a rule that is written wrongly must not hold less.
-    Sources: seed 01 (capability config), seed 02 (constraints), DECISIONS.
+    The rules, with examples: docs/policy.md.
     """
 
     allowed_commands: frozenset[str] | None = None

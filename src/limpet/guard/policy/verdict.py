@@ -20,7 +20,7 @@ class Denied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsApproval:
-    """It may run once somebody says so. `digest` is of the exact command (text or argv, cwd and env): an approval holds for it
+    """It may run once it is approved. `digest` is of the exact command (text or argv, cwd and env): an approval holds for it
     and for nothing else. `rule` and `reason` as in Denied."""
 
     rule: str

@@ -43,7 +43,7 @@ class Span:
 @dataclass(slots=True)
 class MatchResult:
     """What is known of some bytes. All spans that begin before `undecided` are there; up to `public` nothing can become part of a
-    known secret or of the hidden part of a token, so that these bytes may be shown to somebody who waits."""
+    known secret or of the hidden part of a token, so that these bytes may be shown without waiting for more."""
 
     undecided: int
     public: int

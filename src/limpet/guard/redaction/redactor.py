@@ -1,6 +1,6 @@
 """What output, events and records may show: secrets are replaced by a marker before anything is stored, streamed or logged.
 
-It stops accidents. A program that means to get a secret out can change it so that nobody knows it again (reversed, compressed, a
+It stops accidents. A program that means to get a secret out can change it so that it is not recognised (reversed, compressed, a
 character a line): what must never be seen must not be in the box.
 """
 
@@ -25,8 +25,8 @@ class Redaction:
     `secrets`: known values by name, at least 8 characters each; they are found in base64, hexadecimal, percent signs, JSON's and the
     shell's escapes too. `patterns`: expressions in RE2's syntax, matched within a line; with a group `(?P<secret>…)` only that is
     hidden. `families`: tokens of known shape (`rules`). `names`: "[REDACTED:name]"; False gives "[REDACTED]".
-    Raises ConfigInvalid for a secret that is too short and for a pattern that RE2 refuses. Sources: seed 02
-    (`extra_sensitive_patterns`), DECISIONS (`redaction_names`).
+    Raises ConfigInvalid for a secret that is too short and for a pattern that RE2 refuses. docs/bash-tool.md has
+    examples.
     """
 
     secrets: Mapping[str, Secret] = field(default_factory=dict)

@@ -19,7 +19,7 @@ _SIGCONT = 18
 
 
 class HostileSurvivors:
-    """`strike` for each shell that was stopped, or killed by nobody known; `relax` when one has ended as shells do."""
+    """`strike` for each shell that was stopped, or killed by an unknown process; `relax` when one has ended as shells do."""
 
     def __init__(self, bounds: BoxBounds) -> None:
         self._bounds = bounds

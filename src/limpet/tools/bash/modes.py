@@ -1,6 +1,6 @@
 """What a call of `Bash` does, by the arguments it has: every combination in one table. Decides over values; runs nothing.
 
-Seed 02 names five modes and leaves most combinations open; docs/bash-tool.md shows this table.
+docs/bash-tool.md, "Every combination", shows this table.
 """
 
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""`shell_cmd` (seed 03): one program with its arguments, run without a shell inside a trusted directory."""
+"""`shell_cmd` (docs/shell-cmd-tool.md): one program with its arguments, run without a shell inside a trusted directory."""

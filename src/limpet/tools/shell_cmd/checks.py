@@ -45,7 +45,7 @@ class CheckedCommand:
 
 
 async def check(workspace: Workspace, request: ShellCmdRequest, config: ShellCmdConfig) -> CheckedCommand:
-    """Raises Rejected for what seed 03 rejects, ConfigInvalid where the trusted directory is no place in the workspace, and
+    """Raises Rejected for what docs/shell-cmd-tool.md lists, ConfigInvalid where the trusted directory is no place in the workspace, and
     FileDenied and FileForbidden where a path may not be looked at."""
     scope = await _scope(workspace, config)
     trusted = scope.trusted
@@ -81,14 +81,14 @@ async def _scope(workspace: Workspace, config: ShellCmdConfig) -> TrustedDirecto
 
 
 def sentence(refused: CommandRefusal, trusted: str) -> str:
-    """The whole message. What concerns places begins as the seed's does, with the trusted working directory in it."""
+    """The whole message. A refusal of a path begins with "Working directory mismatch" and names the trusted working directory."""
     what = repr(brief(refused.what, _SHOWN))
     instead = f"Instead, {brief(refused.remedy, 2 * _SHOWN)}."
     if refused.code == "outside_trusted_directory":
         return f"Working directory mismatch: {what} {refused.why} the trusted working directory {trusted}. {instead}"
     if refused.code in ("inline_script", "runs_other_programs"):
         return (
-            f"Working directory mismatch: {what} {refused.why}; nobody can check that it stays in the trusted working directory"
+            f"Working directory mismatch: {what} {refused.why}; it cannot be checked to stay in the trusted working directory"
             f" {trusted}. {instead}"
         )
     return f"{what} {refused.why}. {instead}"

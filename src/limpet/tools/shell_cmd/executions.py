@@ -1,6 +1,6 @@
 """Which commands were started, by whom, and what became of them; and how to stop them. Runs nothing itself.
 
-A state changes only along MOVES; any other move raises (`core.events.move`). Source: seed 03, Runtime Behavior.
+A state changes only along MOVES; any other move raises (`core.events.move`).
 """
 
 from collections import deque
@@ -83,7 +83,7 @@ class Executions:
         return record
 
     def abort_event(self, execution_id: str) -> anyio.Event:
-        """Set once somebody cancels it: what `Workspace.run` takes as `abort`."""
+        """Set once it is cancelled: what `Workspace.run` takes as `abort`."""
         return self._kept[execution_id].abort
 
     def advance(self, execution_id: str, status: Literal["starting", "running"]) -> Execution:

@@ -85,7 +85,7 @@ def plain_name(executable: str) -> str:
 
 
 def refuse_program(executable: str, args: Sequence[str]) -> CommandRefusal | None:
-    """Why this program must not be run with these arguments, or None. Source: seed 03, Safety Model."""
+    """Why this program must not be run with these arguments, or None (docs/shell-cmd-tool.md)."""
     name = plain_name(executable)
     if name in BUILTINS:
         return CommandRefusal(

@@ -18,7 +18,7 @@ class CommandRefusal:
 
 
 def inline(what: str) -> CommandRefusal:
-    """Code on the command line, whose paths nobody can check."""
+    """Code on the command line, whose paths cannot be checked."""
     return CommandRefusal(
         "inline_script",
         what,

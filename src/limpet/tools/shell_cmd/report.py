@@ -1,4 +1,4 @@
-"""What `shell_cmd` gives back: JSON by the seed's fields, or markdown. Pure. Source: seed 03, Structured JSON Output."""
+"""What `shell_cmd` returns: JSON or markdown (docs/shell-cmd-tool.md, "What comes back"). Pure."""
 
 import re
 from collections.abc import Sequence
@@ -61,11 +61,11 @@ def how_it_ended(outcome: Outcome) -> tuple[Ending, str]:
         case Aborted():
             return "canceled", "The command was canceled."
         case Lost(reason):
-            return "failed", f"Nobody can say how the command ended: {reason}"
+            return "failed", f"How the command ended is unknown: {reason}"
 
 
 def as_json(report: Report) -> JsonObject:
-    """The seed's six fields; what else there is to say only where there is something."""
+    """The six fields that are always there; further ones only where they say something."""
     extra: JsonObject = {
         "stdout_truncated": report.stdout.left_out,
         "stderr_truncated": report.stderr.left_out,

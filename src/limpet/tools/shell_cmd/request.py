@@ -67,7 +67,7 @@ class ShellCmdRequest:
 
 
 def read_request(arguments: Mapping[str, Any], config: ShellCmdConfig) -> ShellCmdRequest:
-    """The request. Raises BadArguments. A timeout of 0 is the default, as in seed 03's first implementation."""
+    """The request. Raises BadArguments. A timeout of 0 means the default."""
     given = read(arguments, tool=NAME, names=tuple(PARAMETERS["properties"]), example=EXAMPLE)
     command = unquoted(given.text("command"))
     if not command.strip():

@@ -1,6 +1,6 @@
 """What of a command's words could be a path, and which words are syntax of a shell that is not there. Pure.
 
-Sources: seed 03 (Safety Model), and the list of bypasses that its first implementation let through (`tests/tools/shell_cmd`).
+The rules are in docs/shell-cmd-tool.md; the bypasses that they must stop are in `tests/tools/shell_cmd`.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from limpet.tools.shell_cmd.refusal import CommandRefusal
 
-# As the seed has them: refused wherever they stand, since the words were once read by a shell.
+# Refused wherever they stand in a word (docs/shell-cmd-tool.md): models write them for a shell, and there is none.
 _CONTROL = re.compile(r"&&|\|\||\$\(|[&|;<>`\n\r]")
 # What a shell would still expand or unquote in the name of a program.
 _EXPANDED = re.compile(r"[$*?~{}()\[\]\\'\"#!^%]|[^\S ]|[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -109,7 +109,7 @@ def _attached(word: str, depth: int) -> Iterator[str]:
 
 
 def looks_like_path(word: str) -> bool:
-    """Whether the word names a path whatever the program is (the seed's rule): a slash, a dot, a tilde at its start."""
+    """Whether the word names a path whatever the program is: a slash, a dot, a tilde at its start."""
     return word in ("~", ".", "..") or "/" in word or "\\" in word or word.startswith("~")
 
 

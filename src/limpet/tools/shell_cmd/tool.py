@@ -1,4 +1,4 @@
-"""The tool `shell_cmd`: one program, for a user who asked for it, without a shell, inside a trusted directory (seed 03)."""
+"""The tool `shell_cmd`: one program, for a user who asked for it, without a shell, inside a trusted directory."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -82,10 +82,10 @@ class ShellCmdTool:
         return self._executions.cancel(session=self._session, chat=chat)
 
     async def call(self, arguments: Mapping[str, Any], *, call_id: str | None = None) -> JsonObject:
-        """As the port says. A command that ran comes back by `output_format`: the seed's JSON fields, or `{"markdown": text}`.
+        """As the port says. A command that ran comes back by `output_format`: the JSON fields, or `{"markdown": text}`.
 
         An AI command adds `assistant_text` and `ends_turn`: that text is the answer to the user, and the turn is over; the rest is
-        its record (seed 03, AI Command Behavior). Nothing is to be said where it was canceled.
+        its record. Nothing is to be said where it was canceled.
         """
         view = self._view
         try:

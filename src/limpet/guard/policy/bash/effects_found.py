@@ -127,7 +127,7 @@ def shortened(text: str) -> str:
 
 
 class ShellContext(Protocol):
-    """Whoever walks a script, as builtins see it."""
+    """The interpreter, as builtins need it."""
 
     analysis: Analysis
     feed: StdinSource

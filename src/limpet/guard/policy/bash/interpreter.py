@@ -54,7 +54,7 @@ _PLAIN_LET = re.compile(r"let(?:[ \t]+[A-Za-z0-9_=+/%,:!~^?$\[\]-]+)+")
 
 
 class TooMuch(Exception):
-    """More words are to be expanded than anybody writes: they are nested in each other."""
+    """More words are to be expanded than a real script has: they are nested in each other."""
 
 
 class Interpreter:

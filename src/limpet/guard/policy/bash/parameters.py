@@ -17,7 +17,7 @@ _HARMLESS_LETTERS = frozenset("Q E U u L a A K k".split())
 
 
 class ExpansionContext(Inner, Protocol):
-    """Whoever walks the script, as parameters see it."""
+    """The interpreter, as the expansion of parameters needs it."""
 
     def subscript(self, node: Node, index: Arithmetic | None, state: ShellState) -> None: ...
     def assign(

@@ -31,7 +31,7 @@ _NOT_A_WORD = Field("", "", "unknown", many=True)
 
 
 class CommandContext(ShellContext, Inner, Protocol):
-    """Whoever walks the script, as simple commands see it."""
+    """The interpreter, as simple commands need it."""
 
     def text(self, node: Node) -> str: ...
     def subscript(self, node: Node, index: Arithmetic | None, state: ShellState) -> None: ...

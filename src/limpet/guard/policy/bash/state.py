@@ -7,7 +7,7 @@ from limpet.guard.policy.bash.variables import rules_bash
 
 Kind = Literal["exact", "number", "pattern", "inherited"]
 # The text itself; a number of which only a sample is known; a pattern that becomes names of files; what the sandbox itself set,
-# which nobody knows here but which is not the model's either.
+# whose value is unknown here but not chosen by the model.
 Value = tuple[str, Kind]
 Values = frozenset[Value] | None  # one of these; None: anything
 NUMBER: Value = ("0", "number")
@@ -45,7 +45,7 @@ class ShellState:
     """One shell at one moment.
 
     `variables` are those that the script or the call set. Others are the sandbox's own, unknown but not the model's, unless
-    `is_foreign`: then this is a piece of script that runs at a time nobody knows, and any variable may hold anything.
+    `is_foreign`: then this is a piece of script that runs at an unknown time (a trap, say), and any variable may hold anything.
     `places` are the directories it may be in. `functions` are surely defined. `is_over` after `exit`: nothing follows.
     """
 
@@ -65,7 +65,7 @@ class ShellState:
         )  # fmt: skip
 
     def foreign(self) -> "ShellState":
-        """The same shell at a time nobody knows."""
+        """The same shell at an unknown later time."""
         return ShellState(
             places=None, home=self.home, functions=self.functions, has_arrays=self.has_arrays, has_arguments=True,
             is_foreign=True,

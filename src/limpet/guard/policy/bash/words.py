@@ -69,7 +69,7 @@ Piece = tuple[str, list[Char] | str]
 
 
 class Inner(Protocol):
-    """What happens inside a word: whoever walks the script looks at it."""
+    """The interpreter, as words need it: it judges the commands inside a word (substitutions)."""
 
     def substituted(self, part: CmdSubst | ProcSubst, state: ShellState) -> None: ...
     def arithmetic(self, part: ArithmExp, state: ShellState) -> None: ...
@@ -174,7 +174,7 @@ def _field(chars: list[Char], source: str, state: ShellState, kind: Literal["exa
 
 
 def _home(chars: list[Char], state: ShellState) -> list[Char] | None:
-    """A tilde at the start, or after the = of what looks like an assignment, becomes the home; None for somebody else's."""
+    """A tilde at the start, or after the = of what looks like an assignment, becomes the home; None for another user's."""
     text = "".join("\0" if quoted else char for char, quoted in chars)
     if "~" not in text:
         return chars

@@ -1,4 +1,4 @@
-"""What the platform refuses by default, and what somebody should say yes to first. Pure, over parsed command lines."""
+"""What the platform refuses by default, and what needs approval first. Pure, over parsed command lines."""
 
 import itertools
 import posixpath
@@ -142,7 +142,7 @@ def _name(call: Call) -> str:
 
 
 def destroys(call: Call, name: str) -> str | None:
-    """Why somebody should say yes to the command first; None where it destroys nothing."""
+    """Why the command needs approval; None where it destroys nothing."""
     words = call.fields[1:]
     match name:
         case "rm":

@@ -98,7 +98,7 @@ def only_reads(git: GitCommand) -> bool:
 
 
 def destroys(git: GitCommand) -> str | None:
-    """Why somebody should say yes first; None where nothing is lost."""
+    """Why the command needs approval; None where nothing is lost."""
     words = [word.text for word in git.words]
     letters = "".join(word[1:] for word in words if word[:1] == "-" and word[1:2] != "-")
     match git.subcommand:

@@ -1,4 +1,4 @@
-"""How much disk a box uses. Reads only; its files may change under it at any moment, by somebody who wants to be overlooked."""
+"""How much disk a box uses. Reads only; commands may move files at any moment, also on purpose to hide them from the count."""
 
 import os
 import stat
@@ -19,7 +19,7 @@ _STEP = 256  # entries, or descriptors, between two pauses
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """`bytes` that were found, and how many ways there were to files without a name whose size nobody sees: descriptors under way
+    """`bytes` that were found, and how many ways there were to files without a name whose size cannot be seen: descriptors under way
     through sockets (SCM_RIGHTS, unix(7)), and mappings."""
 
     bytes: int
@@ -40,7 +40,7 @@ def counting(directories: Iterable[Path], processes: Iterable[int] = ()) -> Gene
     """Bytes that files below `directories` take up: blocks that are allocated, so holes count nothing, each file once however
     many names it has, and each for `LEAST` at least. To these come files without any name that `processes` have open or mapped there.
 
-    It pauses often, for whoever bounds its time; to give it up, close it. Not seen are files without a name that are under way through
+    It pauses often; close it to give up. Not seen are files without a name that are under way through
     sockets (`Usage.hidden`); and, where this process isn't root, those that are mapped and not open (counted there too), a directory
     that its own owner has closed, and what processes hold that hide, as the agent with its spool does.
     """

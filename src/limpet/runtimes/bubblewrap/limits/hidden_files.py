@@ -1,8 +1,8 @@
 """What a box may keep in files that no look finds (`disk.Usage.hidden`): under way through sockets, or mapped, and without a name.
 
 Their size can only be concluded: from what the disk has lost beyond what was found, here and in the other boxes, as far as the box's
-processes have written as much meanwhile. It is forgotten as soon as there is nothing of the kind; so whoever passes descriptors on
-to somebody who takes them is never blamed.
+processes have written as much meanwhile. It is forgotten as soon as there is nothing of the kind; so a program that passes
+descriptors to one that receives them is never blamed.
 """
 
 from collections.abc import Iterable

@@ -1,11 +1,13 @@
-"""Bounds of a box that are set from outside, since its namespaces leave them to whoever made them: how many terminals it may have, and
-how much of System V (sysvipc(7)).
+"""Bounds of a box that are set from outside after its start: how many terminals it may have (devpts), and how much System V IPC
+(sysvipc(7)). A new namespace starts with the kernel's defaults, which only its creator may change.
 
-Nothing of a box is executed or opened for that, and no process that commands could reach stands in it: DESIGN section 4, point 12.
+No program of the box is executed and no file of it is opened for that. The process that enters the box's namespaces stays outside its pid
+namespace, so commands cannot reach it.
 
-It is also a program of its own, on the standard library alone: `python -I -S -c SOURCE PID STARTED TERMINALS PAGES`, run by the box's
-user, for whoever may not reach in from his own place; only a process without threads can enter a user namespace. It writes a
-sentence about everything that could not be bounded, and ends with EXCEEDED where the box had more terminals by then.
+It is also a program of its own, on the standard library alone: `python -I -S -c SOURCE PID STARTED TERMINALS PAGES`, run as the box's
+user where this process may not change the box's mounts from outside. A separate process is needed because setns(2) refuses a user
+namespace to a process with threads. It writes a sentence about everything that could not be bounded, and ends with EXCEEDED where the
+box had more terminals by then.
 """
 
 import ctypes
@@ -76,12 +78,14 @@ def _main(pid: int, started: str, most: int, pages: int) -> int:
     try:
         agent = _process(pid, started)
         mounts, memory = (os.open(f"ns/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=agent) for name in ("mnt", "ipc"))
+        # The user namespace first: only inside it does this process have the capabilities that the others ask for (setns(2)).
         _called("setns", fcntl.ioctl(mounts, _OWNER), 0)
         try:
             _called("setns", memory, 0)
             _bound_system_v(pages)
         except OSError as error:
             failed.append(f"What a sandbox keeps in System V's memory is not bounded ({error.strerror}).")
+        # The mount namespace last: afterwards /proc and /dev are the box's.
         _called("setns", mounts, 0)
         _bound_terminals(-1, b"/dev/pts", most)
         open_ones = len(os.listdir("/dev/pts")) - 1  # all but ptmx
