@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.core.command import STREAMS, Stream
+from limpet.core.command import STREAMS, Chunk, Stream
 from limpet.core.ports import FileStat
 from limpet.guard.output import Decoder, HeadTailBuffer
 from limpet.responses.command_output import CommandOutput, model_copy
@@ -41,8 +41,10 @@ class NoFiles:
 async def journaled(pieces: list[tuple[Stream, bytes]], limit: int) -> tuple[list[Entry], tuple[str, str]]:
     log = ListLog()
     output = CommandOutput(Writer(log), {"item_id": "i", "output_index": 0}, 0, "x", limit=limit, streams=True)
+    read = dict.fromkeys(STREAMS, 0)
     for stream, data in pieces:
-        await output.take(stream, data)
+        await output.take(Chunk(stream=stream, offset=read[stream], data=data))
+        read[stream] += len(data)
     await output.end(None, NoFiles())
     return log.entries, output.texts()
 

@@ -6,14 +6,16 @@ Opens nothing but the file and knows no part's inside.
 import ipaddress
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from limpet.config.bind import Binder
 from limpet.config.sections import Auth, Database, Features, Provider, Sections, Server, Storage
+from limpet.config.shell_rules import shell_rules
 from limpet.config.sources import find_source, overlaid, source_of
 from limpet.config.storage import conflicts, settled
+from limpet.containers.hosted_shells import ShellRules
 from limpet.core.errors import ConfigInvalid
 from limpet.core.home import home_directory
 from limpet.core.loopback import is_loopback
@@ -40,6 +42,7 @@ class Config:
     providers: tuple[ProviderSettings, ...]
     features: Features
     runtime_source: str | None = None
+    shell_rules: ShellRules = field(default_factory=ShellRules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,7 @@ def load_config(
         storage=settled(sections.storage),
         providers=tuple(_providers(sections.providers, source.where, environ)),
         features=sections.features,
+        shell_rules=shell_rules(sections.features.shell, source.where),
         runtime_source=source_of(whole, ("features", "shell", "type"), file=source.where),
     )
 

@@ -69,8 +69,10 @@ def known_keys(section: type, prefix: str = "") -> Iterator[KnownKey]:
         key = f"{prefix}{name}"
         if dataclasses.is_dataclass(hint):
             yield from known_keys(typing.cast(type, hint), f"{key}.")
-        elif get_origin(hint) is Mapping:
+        elif get_origin(hint) is Mapping and dataclasses.is_dataclass(get_args(hint)[1]):
             yield from known_keys(get_args(hint)[1], f"{key}.NAME.")
+        elif get_origin(hint) is Mapping:
+            yield KnownKey(key=f"{key}.NAME", type=_described(get_args(hint)[1], ()), default="none")
         else:
             field = next(field for field in dataclasses.fields(section) if field.name == name)
             yield KnownKey(key=key, type=_described(hint, marks), default=_default(field))
@@ -134,8 +136,9 @@ class Binder:
     def _named(self, section: Any, raw: object, key: str) -> Mapping[str, Any]:
         raw = _parsed(raw)
         if not isinstance(raw, Mapping):
-            self._wrong(raw, key, "should be a table of tables, each under a name of yours")
-        return {name: self.table(section, value, _join(key, name)) for name, value in raw.items()}
+            values = "tables" if dataclasses.is_dataclass(section) else "texts"
+            self._wrong(raw, key, f"should be a table of {values}, each under a name of yours")
+        return {name: self.value(section, (), value, _join(key, name)) for name, value in raw.items()}
 
     def _list(self, hint: Any, marks: tuple[object, ...], raw: object, key: str) -> tuple[Any, ...]:
         value = _parsed(raw)

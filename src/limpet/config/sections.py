@@ -125,8 +125,35 @@ RuntimeName = Literal["bubblewrap", "local", "memory"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShellPolicy:
+    """See `guard.policy.policy.Policy`, whose names these are."""
+
+    allowed_commands: tuple[str, ...] | None = None
+    blocked_commands: tuple[str, ...] = ()
+    blocks_platform_defaults: bool = True
+    readonly: bool = False
+    allowed_paths: tuple[str, ...] | None = None
+    credential_paths_too: bool = False
+    confirm_destructive: bool = False
+    max_duration: Annotated[float, Between(0.001)] | None = None
+    environment: tuple[str, ...] = ()
+    enforce: Literal["guard", "wall"] = "guard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellRedaction:
+    """See `guard.redaction.redactor.Redaction`, whose names these are."""
+
+    secrets: Annotated[Mapping[str, Secret], Names(lower=False)] = field(default_factory=dict)
+    patterns: tuple[str, ...] = ()
+    families: bool = True
+    names: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """Who runs commands. `image` is a root file system directory, None for the host's programs."""
+    """Who runs commands. `image` is a root file system directory, None for the host's programs. Without `policy` no command is judged,
+    without `redaction` output comes as it is; a table of either that is empty has the defaults of the library."""
 
     type: Annotated[
         RuntimeName,
@@ -142,6 +169,8 @@ class Shell:
     disk_floor_mb: Annotated[int, Between(0)] = 512
     stream_output: bool = True
     unsafe_local: bool = False
+    policy: ShellPolicy | None = None
+    redaction: ShellRedaction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

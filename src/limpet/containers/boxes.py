@@ -23,12 +23,13 @@ from limpet.containers.container import (
     stored_ref,
 )
 from limpet.containers.file_index import FileIndex
+from limpet.containers.hosted_shells import HostedShell
 from limpet.containers.meter import Meter
 from limpet.containers.watched_tree import WatchedTree
 from limpet.core.clock import Clock
 from limpet.core.errors import PlaceUnusable, SandboxClosed, SandboxGone
 from limpet.core.ids import CONTAINER, is_id
-from limpet.core.ports import Files, Offer, Runtime, Sandbox
+from limpet.core.ports import Files, Offer, Runtime, Sandbox, Walls
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.open_beneath import remove_tree
 from limpet.store.containers import ContainerRecord, Containers
@@ -44,8 +45,8 @@ class Box:
 
     `boot_lock` is held while it boots or ends; `files_lock` (after `boot_lock`, never before it) while its files are compared with
     the rows, and while it ends; `turn` by a lease, where the runtime runs one command at a time; `receiving` (before `boot_lock`)
-    while it is given skills and files. `known` are the files' rows once they were read, `tree` what watches the files. `spoken_at`
-    is monotonic.
+    while it is given skills and files. `known` are the files' rows once they were read, `tree` what watches the files, `shell` that
+    of `sandbox` once it was made. `spoken_at` is monotonic.
     """
 
     boot_lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -57,6 +58,7 @@ class Box:
     leases: int = 0
     known: FileIndex | None = None
     tree: WatchedTree | None = None
+    shell: HostedShell | None = None
     spoken_at: float = -math.inf
 
     def unwatch(self) -> None:
@@ -90,8 +92,10 @@ class Boxes:
         clock: Clock,
         meter: Meter,
         quota: QuotaSettings = NO_QUOTA,
+        walls: Walls = Walls(),  # noqa: B008  # frozen
     ) -> None:
         self._quota = quota
+        self._walls = walls
         self.runtime = runtime
         self._meter = meter
         self._containers = containers
@@ -132,8 +136,9 @@ class Boxes:
 
         Call with `boot_lock` held and the row read under it. Raises BootFailed, OfferMissing, RuntimeUnavailable, QuotaExceeded.
         """
-        sandbox = await self.find(record)
-        if sandbox is not None:
+        if record.ref is not None and record.ref.get("walls", "") != self._walls.digest:
+            await self.sleep(record)  # it was booted when the operator's policy was another
+        elif (sandbox := await self.find(record)) is not None:
             return EnteredBox(sandbox=sandbox)
         had_one, begun = record.boot_id is not None, self._clock.monotonic()
         try:
@@ -247,6 +252,13 @@ class Boxes:
         except SandboxGone:
             return None
 
+    async def next_user_id(self, first: int, count: int) -> int | None:
+        """A host user of its own for a new container, of these `count` ids; None where this process cannot become others or the box is
+        no wall."""
+        if os.geteuid() != 0 or Offer.ISOLATION not in self.runtime.offers:
+            return None
+        return await self._containers.next_user_id(first, count)
+
     async def give_skills(self, record: ContainerRecord, skills: Sequence[Skill]) -> None:
         """Show these at /skills, in a living box too. OSError."""
         await to_thread.run_sync(_make, directory_of(record, self._directory), record.user_id)
@@ -266,11 +278,19 @@ class Boxes:
         if mounts_skills(self.runtime.offers):
             await self.give_skills(record, ())
         directory = directory_of(record, self._directory)
-        spec = sandbox_spec(record, directory, box=self._settings, limits=self._limits, offers=self.runtime.offers)
+        spec = sandbox_spec(
+            record,
+            directory,
+            box=self._settings,
+            limits=self._limits,
+            offers=self.runtime.offers,
+            walls=self._walls,
+        )
         sandbox = await self.runtime.create(spec)
         try:
             # Before any command starts: after a crash the row alone says where it ran.
-            ref = stored_ref(sandbox.ref)
+            # The walls that were asked for: a runtime without any tells none.
+            ref = stored_ref(sandbox.ref) | {"walls": self._walls.digest}
             await self._containers.booted(record, ref=ref, boot_id=sandbox.boot_id, quota=self._quota)
         except BaseException:
             with anyio.move_on_after(ENDING, shield=True):

@@ -9,7 +9,7 @@ from limpet.containers.admission import AdmissionLimits
 from limpet.containers.attachments import SKILLS, RequestedSkill, Skill
 from limpet.containers.generated import GENERATED, MARKERS
 from limpet.core.clock import MICROSECONDS
-from limpet.core.ports import Lifetime, Limits, Offer, SandboxRef, SandboxSpec, TimeToLive, WhileOwned
+from limpet.core.ports import Lifetime, Limits, Offer, SandboxRef, SandboxSpec, TimeToLive, Walls, WhileOwned
 from limpet.store.containers import ContainerRecord
 
 MIB = 1 << 20
@@ -119,7 +119,13 @@ def plan_expiry(records: Iterable[ContainerRecord], now: int, busy: Set[str]) ->
 
 
 def sandbox_spec(
-    record: ContainerRecord, directory: Path, *, box: BoxSettings, limits: ShellLimits, offers: frozenset[Offer]
+    record: ContainerRecord,
+    directory: Path,
+    *,
+    box: BoxSettings,
+    limits: ShellLimits,
+    offers: frozenset[Offer],
+    walls: Walls = Walls(),  # noqa: B008  # frozen
 ) -> SandboxSpec:
     """The box of this container. Its memory: as the request narrowed it, else `default_mem_limit_mb`, else the box's own.
 
@@ -134,6 +140,7 @@ def sandbox_spec(
         image=box.image,
         limits=bounds if Offer.LIMITS in offers else Limits(),
         read_only={SKILLS: directory / SKILLS_DIRECTORY} if mounts_skills(offers) else {},
+        walls=walls,
     )
 
 
@@ -162,6 +169,7 @@ def stored_ref(ref: SandboxRef) -> dict[str, Any]:
         "name": ref.name,
         "boot_id": ref.boot_id,
         "version": ref.version,
+        "walls": ref.walls,
         "facts": dict(ref.facts),
     }
 

@@ -3,7 +3,6 @@
 The rows are the truth and survive this process; boxes are found again by them. One gateway per home directory.
 """
 
-import os
 from collections.abc import AsyncIterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -29,6 +28,7 @@ from limpet.containers.container import (
 )
 from limpet.containers.file_copies import FileCopies
 from limpet.containers.file_service import ContainerFileService
+from limpet.containers.hosted_shells import HostedShells, ShellRules
 from limpet.containers.lease import Lease
 from limpet.containers.messages import has_expired, lost_box, no_container
 from limpet.containers.meter import Meter, NullMeter
@@ -49,7 +49,6 @@ from limpet.store.executions import Executions
 from limpet.store.files import ContainerFiles
 from limpet.store.quotas import QuotaSettings
 from limpet.store.records import Order, Page
-from limpet.workspace.workspace import Workspace
 
 REAP_EVERY = 5.0  # seconds
 KEEP_ALIVE = 150.0  # seconds of silence after which a box of a running container is spoken to
@@ -80,6 +79,7 @@ class ContainerManager:
         attachments: AttachmentStore | None = None,
         quotas: Quotas | None = None,
         meter: Meter | None = None,
+        rules: ShellRules | None = None,
     ) -> None:
         self._runtime = runtime
         self._settings = settings or ContainerSettings()
@@ -90,17 +90,8 @@ class ContainerManager:
         self._meter = meter or NullMeter()
         self._rows = Containers(db)
         self._executions = Executions(db)
-        self._boxes = Boxes(
-            runtime,
-            self._rows,
-            home=home,
-            named=self._settings.directory,
-            box=box or BoxSettings(),
-            limits=self._limits,
-            clock=self._clock,
-            meter=self._meter,
-            quota=self._quotas.settings,
-        )
+        self._shells = HostedShells(runtime, rules or ShellRules(), clock=self._clock)
+        self._boxes = self._made_boxes(home, box or BoxSettings())
         self.files = self._file_service(ContainerFiles(db), FileCopies(copies))
         self.unused = UnusedContainers(self._rows, self._boxes, self.files, end=self._end)
         self._provider = AttachmentResolver(self._rows, self._boxes, self.files, attachments)
@@ -110,12 +101,25 @@ class ContainerManager:
         self._unended: dict[str, ContainerRecord] = {}
         self._stack = AsyncExitStack()
 
+    def _made_boxes(self, home: Path, box: BoxSettings) -> Boxes:
+        return Boxes(
+            self._runtime,
+            self._rows,
+            home=home,
+            named=self._settings.directory,
+            box=box,
+            limits=self._limits,
+            clock=self._clock,
+            meter=self._meter,
+            quota=self._quotas.settings,
+            walls=self._shells.walls,
+        )
+
     def _admission(self) -> BoxAdmission:
-        can_sleep = Offer.DIRECTORY in self._runtime.offers
         return BoxAdmission(
             self._settings.admission,
             put_to_sleep=self._put_to_sleep,
-            can_sleep=can_sleep,
+            can_sleep=Offer.DIRECTORY in self._runtime.offers,
             clock=self._clock,
             meter=self._meter,
         )
@@ -145,6 +149,7 @@ class ContainerManager:
         for record in running:
             if record.ref is not None:
                 self.admission.found(record.id, record.tenant)
+        await self._stack.enter_async_context(self._shells)
         await self._stack.enter_async_context(self.files)
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(self._reap_for_ever)
@@ -191,7 +196,7 @@ class ContainerManager:
             idle_ttl=spec.idle_ttl,
             memory_limit=spec.memory_limit,
             spec=spec.stored(),
-            user_id=await self._next_user_id(),
+            user_id=await self._boxes.next_user_id(self._settings.first_user_id, self._settings.user_ids),
             source_response_id=source_response_id,
             directory=None if self._settings.directory is None else str(self._settings.directory),
         )
@@ -322,9 +327,9 @@ class ContainerManager:
             if record.boot_id is None and record.source_response_id is not None:
                 await self._quotas.allow_container(tenant)  # before it boots; what holds is decided once it has
             entered = await self._boxes.enter(record)
+            box.shell = shell = await self._shells.open(entered.sandbox, container_id, known=box.shell)
         note = lost_box(await self.files.count_missing(record)) if entered.lost_before else None
-        workspace = Workspace(entered.sandbox, clock=self._clock)
-        return Lease(record=record, workspace=workspace, note=note, file_service=self.files)
+        return Lease(record=record, workspace=shell.workspace, note=note, file_service=self.files)
 
     async def _put_to_sleep(self, container_id: str) -> bool:
         """End the box of a container that nobody uses, for somebody else's. False where it is in use after all."""
@@ -390,9 +395,3 @@ class ContainerManager:
 
     async def _touch(self, record: ContainerRecord) -> ContainerRecord:
         return await self._rows.touch(record.id, self._clock.now()) or record
-
-    async def _next_user_id(self) -> int | None:
-        """A host user of its own for the container, where this process may become others and the box is a wall."""
-        if os.geteuid() != 0 or Offer.ISOLATION not in self._runtime.offers:
-            return None
-        return await self._rows.next_user_id(self._settings.first_user_id, self._settings.user_ids)

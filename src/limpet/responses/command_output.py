@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from limpet.core import events as ev
-from limpet.core.command import START, Stream
+from limpet.core.command import START, Chunk, Stream
 from limpet.core.errors import FileError, SandboxGone
 from limpet.core.events import Event
 from limpet.core.ports import FileStat, Process
 from limpet.guard.output import Decoder, HeadTailBuffer, head_and_tail, shares
 from limpet.responses.writer import Writer
+from limpet.workspace.redacted_process import RedactedChunk, raw_end, restart_of
 
 Json = dict[str, Any]
 DIRECTORY = "/mnt/data/limpet-output"  # in the container: the whole of what an item shows in part
@@ -36,6 +37,7 @@ class CommandOutput:
         self._exec_id = exec_id
         self._streams = streams
         self.size = 0
+        self._is_raw = True
         self._decoders: dict[Stream, Decoder] = {"stdout": Decoder(), "stderr": Decoder()}
         self._buffers: dict[Stream, HeadTailBuffer] = {stream: HeadTailBuffer(limit) for stream in self._decoders}
         self._texts: dict[Stream, list[str]] = {"stdout": [], "stderr": []}
@@ -43,12 +45,14 @@ class CommandOutput:
     def texts(self) -> tuple[str, str]:
         return "".join(self._texts["stdout"]), "".join(self._texts["stderr"])
 
-    async def take(self, stream: Stream, data: bytes) -> None:
-        decoded = self._decoders[stream].feed(data)
+    async def take(self, chunk: Chunk) -> None:
+        stream = chunk.stream
+        self._is_raw = self._is_raw and not isinstance(chunk, RedactedChunk)
+        decoded = self._decoders[stream].feed(chunk.data)
         head = self._buffers[stream].admit(decoded.text)
         # Only where all of it was told: what the buffer holds back is told at the end or never.
-        is_told = len(head) == len(decoded.text)
-        await self._pass(stream, head, decoded.raw_offset if is_told else None)
+        is_told = len(head) == len(decoded.text) and decoded.raw_offset is not None
+        await self._pass(stream, head, restart_of(chunk) if is_told else None)
 
     async def end(self, process: Process | None, files: OutputFiles) -> None:
         """Tell the tails. Where something was dropped the whole is put into a file first, and named where the text was cut; `process`
@@ -61,7 +65,7 @@ class CommandOutput:
             if tail.dropped:
                 where = await self._keep_whole(stream, process, files)
                 text = f"{head}\n... [{tail.dropped} bytes left out; {where}] ...\n{tail.text}"
-            await self._pass(stream, text, rest.raw_offset)
+            await self._pass(stream, text, raw_end(process, stream, read=rest.raw_offset if self._is_raw else None))
 
     async def say(self, stream: Stream, text: str) -> None:
         """Words of ours among the output; they are never cut."""

@@ -24,12 +24,16 @@ from limpet.core.errors import CommandRefused, FileError, LimpetError, RequestEr
 from limpet.core.ports import Process
 from limpet.responses.command_output import CommandOutput
 from limpet.responses.metrics import Metrics
+from limpet.responses.shell_audit import audit
 from limpet.responses.writer import Writer
 from limpet.store.executions import Execution, Executions
 from limpet.store.files import ContainerFileRecord
 from limpet.upstreams.upstream import BadArguments, CallMade, ShellArguments
+from limpet.workspace.audit import Call
 
 Json = dict[str, Any]
+ACTION = "shell_call"
+UNKNOWN = "It is not known how the command ended."
 ABORT_SECONDS = 5.0
 RESPONSE_BYTES = 16 * 1024 * 1024  # command output in the items of one response
 
@@ -55,6 +59,14 @@ class _CallResult:
     files: list[ContainerFileRecord] = field(default_factory=list)
     more_files: int = 0
     complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How a command ended. `refusal` says why it was not even started."""
+
+    outcome: Outcome
+    refusal: CommandRefused | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,14 +240,7 @@ class ShellCalls:
         printed = self._printed(place, number, exec_id)
         for note in self._notes(lease, answer):
             await printed.say("stderr", f"limpet: {note}\n")
-        outcome: Outcome = Lost("It is not known how the command ended.")
-        started = self._host.clock.monotonic()
-        try:
-            outcome = await self._execute(lease, command, exec_id, printed)
-        finally:
-            if not self._host.keeps_commands():
-                with anyio.move_on_after(ABORT_SECONDS, shield=True):
-                    await self._note_end(exec_id, outcome, self._host.clock.monotonic() - started)
+        outcome = await self._run(lease, command, exec_id, printed, call_id)
         if not isinstance(outcome, Exited):
             answer.complete = False
         if isinstance(outcome, Lost):
@@ -249,32 +254,64 @@ class ShellCalls:
         limit = min(self._host.item_bytes, self._bytes_left // 2)
         return CommandOutput(self._writer, place, number, exec_id, limit=limit, streams=self._host.streams_output)
 
-    async def _execute(self, lease: Lease, command: Command, exec_id: str, printed: CommandOutput) -> Outcome:
+    async def _run(self, lease: Lease, command: Command, exec_id: str, printed: CommandOutput, call_id: str) -> Outcome:
+        ending: _Ending | None = None
+        started = self._host.clock.monotonic()
         try:
-            process = await lease.workspace.start(command, exec_id)
+            ending = await self._execute(lease, command, exec_id, printed, call_id)
+        except anyio.get_cancelled_exc_class():
+            if not self._host.keeps_commands():
+                ending = _Ending(Aborted())
+            raise
+        finally:
+            await self._note_end(exec_id, ending, self._host.clock.monotonic() - started)
+        return ending.outcome
+
+    async def _execute(
+        self, lease: Lease, command: Command, exec_id: str, printed: CommandOutput, call_id: str
+    ) -> _Ending:
+        try:
+            process = await lease.workspace.start(command, exec_id, call=Call(action=ACTION, call_id=call_id))
         except CommandRefused as refusal:
             await printed.say("stderr", f"{refusal.message}\n")
-            return Exited(126)
+            return _Ending(Exited(126), refusal=refusal)
         outcome = await self._follow(process, printed)
         await printed.end(None if isinstance(outcome, Lost) else process, lease.workspace.files)
         for note in process.notes():
             await printed.say("stderr", f"limpet: {note}\n")
         if isinstance(outcome, Lost):
-            return outcome  # The sandbox is gone: no output is left to read, and no process to tell to forget it.
+            return _Ending(
+                outcome
+            )  # The sandbox is gone: no output is left to read, and no process to tell to forget it.
         await self._writer.flush()
         await process.forget()
-        return outcome
+        return _Ending(outcome)
 
-    async def _note_end(self, exec_id: str, outcome: Outcome, seconds: float) -> None:
+    async def _note_end(self, exec_id: str, ending: _Ending | None, seconds: float) -> None:
+        """Write down how a command ended; None where that is not known. One that a closing gateway leaves alone has not ended."""
+        goes_on = self._host.keeps_commands()
+        outcome = ending.outcome if ending is not None else None if goes_on else Lost(UNKNOWN)
+        audit(
+            exec_id,
+            tenant=self._tenant,
+            container=self._container_id,
+            response=self._response_id,
+            seconds=seconds,
+            outcome=outcome,
+            refusal=None if ending is None else ending.refusal,
+        )
+        if goes_on or outcome is None:
+            return
         self._host.metrics.commands.labels(type(outcome).__name__.lower()).inc()
         self._host.metrics.seconds.observe(seconds)
-        await self._host.executions.finish(exec_id, outcome=wire_outcome(outcome), at=self._host.clock.now())
+        with anyio.move_on_after(ABORT_SECONDS, shield=True):
+            await self._host.executions.finish(exec_id, outcome=wire_outcome(outcome), at=self._host.clock.now())
 
     async def _follow(self, process: Process, printed: CommandOutput) -> Outcome:
         try:
             with suppress(SandboxGone):  # `wait` says the same as an outcome, and what was printed before stays.
                 async for chunk in process.output():
-                    await printed.take(chunk.stream, chunk.data)
+                    await printed.take(chunk)
             return await process.wait()
         except anyio.get_cancelled_exc_class():
             if not self._host.keeps_commands():

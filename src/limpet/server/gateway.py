@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from limpet.containers.attachments import AttachmentStore
 from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
+from limpet.containers.hosted_shells import ShellRules
 from limpet.containers.manager import ContainerManager
 from limpet.containers.quotas import Quotas
 from limpet.containers.staging import Staging
@@ -81,6 +82,7 @@ class GatewaySettings:
     quotas: QuotaSettings = field(default_factory=QuotaSettings)
     limits: ShellLimits = field(default_factory=ShellLimits)
     box: BoxSettings = field(default_factory=BoxSettings)
+    rules: ShellRules = field(default_factory=ShellRules)
     loop: LoopSettings = field(default_factory=LoopSettings)
     inputs: InputSettings = field(default_factory=InputSettings)
     data: str = "/mnt/data"
@@ -187,6 +189,7 @@ def _manager(
         attachments=attachments,
         quotas=quotas,
         meter=metrics,
+        rules=settings.rules,
     )
 
 

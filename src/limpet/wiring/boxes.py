@@ -45,6 +45,7 @@ async def opened(config: Config) -> AsyncIterator[HomeContainers]:
             settings=settings.containers,
             limits=settings.limits,
             box=settings.box,
+            rules=settings.rules,
         ) as manager,
     ):
         yield HomeContainers(rows=Containers(database), manager=manager)

@@ -95,6 +95,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
             host_memory_mb=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
         ),
         box=BoxSettings(image=shell.image, cpus=shell.cpus, memory_mb=shell.memory_mb),
+        rules=config.shell_rules,
         loop=LoopSettings(
             max_iterations=config.features.server_tools.max_iterations,
             max_item_output_bytes=limits.max_item_output_bytes,

@@ -11,15 +11,11 @@ from limpet.workspace.path_resolver import BoxDirectories, PathResolver
 from limpet.workspace.walls import held_rules
 
 
-class JudgeFactory:
-    """Of one box. `async with` holds the parser, which is started when the first command is to be judged. `walls` are those that
-    the kernel holds in it."""
+class BashReader:
+    """The parser of commands, started when the first one is to be judged; one serves any number of boxes. `async with` ends it."""
 
-    def __init__(self, sandbox: Sandbox, places: BoxDirectories, *, walls: Walls = Walls()) -> None:  # noqa: B008  # frozen
-        self._sandbox = sandbox
-        self.places = places
-        self._walls = walls
-        self._parser = Parser()
+    def __init__(self) -> None:
+        self.parser = Parser()
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -27,13 +23,27 @@ class JudgeFactory:
 
     async def __aexit__(self, *exc: object) -> None:
         if self._is_open:
-            await self._parser.__aexit__(None, None, None)
+            await self.parser.__aexit__(None, None, None)
 
     async def ready(self) -> None:
         """Returns once commands can be read."""
         if not self._is_open:
             self._is_open = True
-            await self._parser.__aenter__()
+            await self.parser.__aenter__()
+
+
+class JudgeFactory:
+    """Of one box. `reader` is open; `walls` are those that the kernel holds in the box."""
+
+    def __init__(self, sandbox: Sandbox, places: BoxDirectories, *, reader: BashReader, walls: Walls = Walls()) -> None:  # noqa: B008  # frozen
+        self._sandbox = sandbox
+        self.places = places
+        self._reader = reader
+        self._walls = walls
+
+    async def ready(self) -> None:
+        """Returns once commands can be read."""
+        await self._reader.ready()
 
     def judge(self, policy: Policy, roots: Sequence[str]) -> Judge:
         """Who decides by this policy; `roots` are the directories that commands may use in any case."""
@@ -43,7 +53,7 @@ class JudgeFactory:
             held -= {"allowed_paths"}
         return Judge(
             policy,
-            parser=self._parser,
+            parser=self._reader.parser,
             roots=tuple(roots),
             home=self.places.home,
             resolve=resolver,

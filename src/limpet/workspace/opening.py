@@ -33,7 +33,7 @@ from limpet.workspace.approvals import Approvals, Approver
 from limpet.workspace.audit import Audit, OnAudit
 from limpet.workspace.capabilities import Capabilities, read_capabilities
 from limpet.workspace.command_guard import CommandGuard
-from limpet.workspace.judge_factory import JudgeFactory
+from limpet.workspace.judge_factory import BashReader, JudgeFactory
 from limpet.workspace.names import refuse_reserved
 from limpet.workspace.path_resolver import BoxDirectories, find_directories
 from limpet.workspace.walls import held_walls, refuse_unheld, walls_of
@@ -104,7 +104,8 @@ async def open_in(
     try:
         places = await find_directories(sandbox, runtime.offers) if capabilities.shell else BoxDirectories()
         held = _held(runtime, opening, walls)
-        async with JudgeFactory(sandbox, places, walls=held) as surroundings:
+        async with BashReader() as reader:
+            surroundings = JudgeFactory(sandbox, places, reader=reader, walls=held)
             made = _rules(name, rules, capabilities, surroundings, secrets_in(opening.env))
             yield Workspace(sandbox, rules=made.with_more(policy=policy, redaction=rules.redaction), clock=rules.clock)
     finally:

@@ -19,6 +19,24 @@ PAUSE = 0.25  # seconds of silence after which a prompt that waits for input is 
 _MARK_EVERY = 1 << 20
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactedChunk(Chunk):
+    """Screened bytes. `restart` is the raw offset up to which they tell all and from which an empty screen would go on with the same;
+    None where the screen holds something back or looks at what came before."""
+
+    restart: int | None
+
+
+def restart_of(chunk: Chunk) -> int | None:
+    """The raw offset from which another process may go on reading behind this chunk with an empty screen; None where it may not."""
+    return chunk.restart if isinstance(chunk, RedactedChunk) else chunk.end
+
+
+def raw_end(process: Process | None, stream: Stream, *, read: int | None) -> int | None:
+    """Where a stream ends that was read to its end, in raw bytes; `read` is how many bytes were read of it."""
+    return process.read_to(stream) if isinstance(process, RedactedProcess) else read
+
+
 @dataclass(slots=True)
 class _RestartPoints:
     """Places of one stream where a screen holds nothing back, as raw and screened offsets, growing; a reader may begin at any. And the
@@ -85,7 +103,7 @@ class _Reading:
         return self._shown(self._let_go())
 
     def end(self) -> Chunk | None:
-        return self._shown(self._screen.end())
+        return self._shown(self._screen.end(), is_end=True)
 
     def _pieces(self, data: bytes) -> list[tuple[bytes, bool]]:
         """The bytes, cut where an earlier reader paused."""
@@ -104,16 +122,22 @@ class _Reading:
         self._let_go_at = self.raw
         return self._screen.flush()
 
-    def _shown(self, out: bytes) -> Chunk | None:
+    def _shown(self, out: bytes, *, is_end: bool = False) -> Chunk | None:
         offset = self._screened
         self._screened += len(out)
         self._marks.shown = max(self._marks.shown, self._screened)
-        if self._screen.empty:
+        is_empty = self._screen.empty
+        if is_empty:
             self._marks.add(self.raw, self._screened)
         skipped = max(0, self._since - offset)
         if skipped >= len(out):
             return None
-        return Chunk(stream=self._stream, offset=offset + skipped, data=out[skipped:])
+        return RedactedChunk(
+            stream=self._stream,
+            offset=offset + skipped,
+            data=out[skipped:],
+            restart=self.raw if is_empty or is_end else None,
+        )
 
 
 class RedactedProcess:
@@ -163,6 +187,10 @@ class RedactedProcess:
     async def extent(self) -> tuple[Position, Position]:
         """From the beginning to what has been screened so far."""
         return START, Position(stdout=self._marks["stdout"].shown, stderr=self._marks["stderr"].shown)
+
+    def read_to(self, stream: Stream) -> int:
+        """How many raw bytes of a stream were screened so far."""
+        return self._marks[stream].furthest
 
     async def wait(self) -> Outcome:
         return await self._process.wait()

@@ -271,4 +271,25 @@ LIMITS = (
             "is told name, description and path."
         ),
     ),
+    Promise(
+        id="hosted-commands-pass-the-operators-policy",
+        owed_by="B",
+        decided="rules of hosted shells",
+        says=(
+            "A command that `[features.shell.policy]` refuses is not run: its entry has exit code 126 and the reason in `stderr`, the item "
+            "is completed, and the model goes on."
+        ),
+    ),
+    Promise(
+        id="hosted-output-is-redacted",
+        owed_by="B",
+        decided="rules of hosted shells",
+        says="With `[features.shell.redaction]` no event, item, journal row or kept output of a command shows what it hides.",
+    ),
+    Promise(
+        id="hosted-commands-leave-an-audit-record",
+        owed_by="B",
+        decided="rules of hosted shells",
+        says="Every hosted command leaves one `shell_audit` line: tenant, container, response, exec id, exit code, duration.",
+    ),
 )
