@@ -1,4 +1,4 @@
-"""How commands speak to a gateway: its key, its refusals, and no proxy on the way to this machine itself."""
+"""How commands call a gateway: with which key, how its errors are shown, and without a proxy for this machine itself."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a program tells a terminal beside text: what it switched on in it, and what it asked. Pure: values in, values out."""
+"""Terminal escape sequences in output: the modes that a program switched on, and its queries to the terminal. Pure."""
 
 import re
 from dataclasses import dataclass, field

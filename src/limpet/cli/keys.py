@@ -1,4 +1,4 @@
-"""`limpet keys`: makes, lists and revokes the keys of those who may ask the gateway."""
+"""`limpet keys`: creates, lists and revokes the gateway's API keys."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Loading without looking for garbage: what a program loads stays until it ends, so that there is none to be found.
+"""Imports with few garbage collections: modules live until exit, so a collection would find nothing.
 
 To look through it again and again, as Python does by itself, is a sixth of the gateway's start.
 """

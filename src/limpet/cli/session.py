@@ -1,4 +1,4 @@
-"""One process on this terminal: keys go in, what it prints comes out, byte by byte. Knows no box and no container.
+"""One process attached to this terminal: keys go in and its output comes out, byte by byte. Knows no box and no container.
 
 Whatever happens, the terminal is given back as it was found.
 """

@@ -1,4 +1,4 @@
-"""What a person sees: text and output on the streams they belong to. On a terminal, what a box printed cannot steer the terminal."""
+"""Output for people: text on the right stream. On a terminal, output of a box cannot control the terminal."""
 
 import os
 import re

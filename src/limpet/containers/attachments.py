@@ -1,4 +1,4 @@
-"""What a container is given: skills and uploaded files that a request names, found before anything is created, then brought in."""
+"""Skills and uploaded files that a request names for a container: found before the container is created, then copied in."""
 
 import base64
 import errno

@@ -1,4 +1,4 @@
-"""Which directories tools make for themselves: their files are neither recorded nor cited, and can be read by path. Pure."""
+"""Directories that tools generate (caches, dependencies): not recorded and not cited, but readable by path. Pure."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What clients and models are told of a container that is not as they think. Pure."""
+"""Messages to clients and models about a container that has expired, is gone or is in another state than they assume. Pure."""
 
 from limpet.core.errors import NotFound, RequestInvalid
 

@@ -1,4 +1,4 @@
-"""A round over many containers: what goes wrong with one keeps none of the others from its turn."""
+"""A periodic round over many containers: the failure of one does not stop the others."""
 
 import logging
 from collections.abc import Awaitable

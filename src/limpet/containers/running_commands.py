@@ -1,4 +1,4 @@
-"""Whether a command still runs in a container whose lease ended with an earlier process."""
+"""Whether a command still runs in a container whose lease was held by an earlier process."""
 
 import anyio
 

@@ -1,4 +1,4 @@
-"""Directories in which what a request brings is unpacked before its place is known. One process of a home uses them."""
+"""Temporary directories for unpacking what a request brings, before its final place is known. One process of a home uses them."""
 
 import secrets
 import shutil

@@ -1,4 +1,4 @@
-"""How much one request may unpack, over all that it brings: bytes, files and time. Counted while it happens, not as archives claim."""
+"""How much one request may unpack in all: bytes, files and time. Counted while it unpacks, not by what archives declare."""
 
 import time
 from collections.abc import Callable

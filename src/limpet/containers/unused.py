@@ -1,4 +1,4 @@
-"""Containers that a response made and nothing ever used: they end with their response, and their end loses nothing."""
+"""Containers that a response created and never used: they are deleted with their response, and nothing is lost."""
 
 from collections.abc import Awaitable, Callable
 

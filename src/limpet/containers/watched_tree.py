@@ -1,4 +1,4 @@
-"""Which directories of a container changed since they were last looked at, so that a look costs what changed.
+"""Which directories of a container changed since the last look, so that a look costs only what changed.
 
 Watches are armed before a directory is read and fire once; nothing is concluded from an event but that its directory must be read
 again. Where watches run out, or the kernel lost events, everything is read. What no event tells (a write through a mapping or a

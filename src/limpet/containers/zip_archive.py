@@ -1,4 +1,4 @@
-"""A zip from a stranger: its directory is judged before it is read, its entries are read to bounds of our own. Writes nothing.
+"""Reads an untrusted zip: its directory is checked first, then entries are read up to our own bounds. Writes nothing.
 
 What an archive says of itself is a claim. `zipfile` builds an object for each entry of a directory of any size, believes offsets that
 overlap (one compressed block as the content of thousands of files: https://www.bamsoftware.com/hacks/zipbomb/), and takes zip64's

@@ -1,4 +1,4 @@
-"""Connections to the public internet and nowhere else: a name is resolved once, every answer is checked, and what was checked is dialed.
+"""Connections to the public internet and nowhere else: a name is resolved once, every address is checked, and the checked one is dialed.
 
 One answer that is not public poisons the whole name (DNS rebinding), and the address that was reached is looked at again.
 `tests/egress/test_dialer.py` tries to get around it.

@@ -1,1 +1,1 @@
-"""May it run, what may be seen. Decides over values; does no I/O."""
+"""Policy (which commands may run) and redaction (what of their output may be shown). Decides over values; does no I/O."""

@@ -1,4 +1,4 @@
-"""Who may use the server over HTTP: who knows the token; without one, programs of this machine and no web page.
+"""Who may use the server over HTTP: clients with the token; without a token, programs of this machine and no web page.
 
 Plain ASGI: it touches no byte of a stream. `tests/mcp/test_door.py` tries it.
 """

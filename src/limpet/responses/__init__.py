@@ -1,1 +1,1 @@
-"""The agent loop: from a request to its events. No HTTP in here."""
+"""The agent loop: turns a request into events. Knows no HTTP."""

@@ -1,4 +1,4 @@
-"""Whether a provider's event can be told on: it has what the fold of events relies on, of the right kinds, about an open item.
+"""Whether a provider's event may be passed on: it has the fields that the event fold relies on, of the right types, for an open item.
 
 What a provider sends is not ours to trust: an event that passes here can be numbered, stored and read again for ever. Kinds of
 events that the fold does not read pass as they are. Pure.

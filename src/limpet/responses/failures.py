@@ -1,4 +1,4 @@
-"""What a response's end makes of what was not finished, and how a failure reads on the wire. Pure."""
+"""How a response ends: what becomes of unfinished items, and how a failure is written on the wire. Pure."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What was said before: the items of a chain of responses, as the next model turn gets them."""
+"""The conversation so far: the items of a chain of responses, as input of the next model turn."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What the gateway counts. One registry for all of it; `/metrics` writes it out. docs/operating.md says what to watch."""
+"""The gateway's metrics, in one registry that `/metrics` writes out. docs/operating.md says what to watch."""
 
 from collections.abc import Mapping
 

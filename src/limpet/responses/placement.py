@@ -1,4 +1,4 @@
-"""Where a response's shell calls are carried out: in the container that it names, that its conversation has, or in a new one."""
+"""Where a response's shell calls run: in the container that the request names, in that of its conversation, or in a new one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet

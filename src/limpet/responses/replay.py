@@ -1,4 +1,4 @@
-"""Reads a response's journal back into its events, whole, exactly as they were told."""
+"""Reads a response's journal back into the events that were sent, unchanged and complete."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a client asks for: the body of `POST /v1/responses`, checked and turned into ours. 400s end here.
+"""The body of `POST /v1/responses`, validated and parsed into values. A malformed request ends here with 400.
 
 Unknown fields of tools and items are kept; unknown fields of the request itself are handed to providers that speak Responses.
 """

@@ -1,4 +1,4 @@
-"""Responses from their creation to their end: recorded, carried by the engine, told from the journal, kept or forgotten.
+"""The life of responses: created, run by the engine, read from the journal, kept or deleted.
 
 There is one path: a foreground request is a background run with a follower from its first event (docs/architecture.md).
 """

@@ -1,4 +1,4 @@
-"""What a model is told of the shell that it may call. Pure."""
+"""The description of the shell tool that a model is shown. Pure."""
 
 from collections.abc import Mapping, Sequence
 

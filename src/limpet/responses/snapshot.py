@@ -1,4 +1,4 @@
-"""A response as its events tell it so far: the fold that live and replayed streams share.
+"""The state of a response after some of its events: the fold that live and replayed streams share.
 
 The journal keeps an item's text once, in its deltas. `shrink` takes out of a `done` event what the earlier events already say;
 `expand` puts it back on reading. Both look only at the state before the event, so that a reader who folds the same events gets

@@ -1,4 +1,4 @@
-"""Values of a request held against a type; what is wrong becomes one RequestInvalid with its place, in a sentence. Pure."""
+"""Validates values of a request against a type; the first error becomes one RequestInvalid that names its place. Pure."""
 
 from typing import Any, TypeVar
 

@@ -1,1 +1,1 @@
-"""Where sandboxes come from: one provider is one file or folder, and none knows another."""
+"""Where sandboxes come from: each runtime is one file or folder, and none imports another."""

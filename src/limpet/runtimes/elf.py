@@ -1,4 +1,4 @@
-"""What a program needs of others before its first instruction: its loader, its libraries, its interpreter. Reads files only.
+"""What a program needs before its first instruction: its loader, its libraries, its interpreter. Reads files only.
 
 Everything is looked up as the box will see it: paths are those inside, links are followed below the box's own root.
 """

@@ -1,4 +1,4 @@
-"""Commands and sandboxes that cannot be had, found before anything runs. Pure."""
+"""Refuses commands and sandbox specs that no runtime, or not this one, could carry out, before anything runs. Pure."""
 
 import math
 import re

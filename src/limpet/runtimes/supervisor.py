@@ -1,4 +1,4 @@
-"""The tasks of one box, in a group that all boxes of a runtime share. What one of them raises ends its own box and nothing else."""
+"""The tasks of one box, in a group that all boxes of a runtime share. An error in one of them ends its own box and nothing else."""
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine

@@ -1,1 +1,1 @@
-"""HTTP: requests in, OpenAI's shapes out. An edge without logic: it parses, asks the rooms below, and writes down what they say."""
+"""HTTP: requests in, OpenAI's shapes out. An edge without logic: it parses, calls the layers below, and serialises what they return."""

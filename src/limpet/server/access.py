@@ -1,4 +1,4 @@
-"""One log line for each request: who asked what, how it ended, how long it took. Never a body, a query or a key."""
+"""One log line for each request: method, path, tenant, response, status and duration. Never a body, a query or a key."""
 
 import logging
 from collections.abc import Mapping

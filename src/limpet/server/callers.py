@@ -1,4 +1,4 @@
-"""Who asks: whose data a request may see, and what it may do. The door says it; the routes read it."""
+"""The caller of a request: its tenant and scopes. The authentication middleware sets it, the routes read it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

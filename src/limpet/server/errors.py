@@ -1,4 +1,4 @@
-"""Every error as OpenAI's clients read it: a status and `{"error": {message, type, param, code}}`. Never a traceback."""
+"""Every error in the shape that OpenAI's clients read: a status and `{"error": {message, type, param, code}}`. Never a traceback."""
 
 import math
 from collections.abc import Mapping

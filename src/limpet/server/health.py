@@ -1,4 +1,4 @@
-"""Is it alive, is it well, what has it done: `/livez`, `/healthz`, `/metrics`, and which models there are."""
+"""`/livez`, `/healthz`, `/metrics` and `/v1/models`: liveness, readiness, counters and the models that are served."""
 
 from collections.abc import Awaitable, Callable, Mapping
 

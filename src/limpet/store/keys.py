@@ -1,4 +1,4 @@
-"""The keys of those who may ask: made, found, listed, revoked. Only a digest of a key is stored; the key itself is shown once."""
+"""API keys: created, found, listed, revoked. Only a digest of a key is stored; the key itself is shown once."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""The responses that are stored, without their events: those are in the journal."""
+"""The rows of stored responses, without their events: those are in the journal."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Opening a database file: is it one, is it ours, is it of our age; and the steps up to today's tables. All or nothing."""
+"""Opening a database file: checks that it is SQLite, ours and not newer than this program, and migrates it, all or nothing."""
 
 import os
 import sqlite3

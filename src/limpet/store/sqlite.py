@@ -1,4 +1,4 @@
-"""SQLite as we use it: where a file is, how each connection is set, and what its errors mean to a person."""
+"""SQLite as we use it: where the file is, how each connection is configured, and what its errors mean to a person."""
 
 import secrets
 import sqlite3

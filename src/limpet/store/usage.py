@@ -1,4 +1,4 @@
-"""How much is kept, by one tenant or by all: counted from the rows, for quotas and for the operator."""
+"""How much is stored, by one tenant or in all: counted from the rows, for quotas and for the operator."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The sandbox's files, seen from outside and from inside."""
+"""The sandbox's files, seen from the host and from inside."""
 
 import secrets
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Sandboxes: that they are apart, that they end, and that they can be found again."""
+"""Sandboxes: that they are isolated from each other, that they end, and that they can be attached to again."""
 
 import anyio
 

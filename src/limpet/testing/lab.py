@@ -1,4 +1,4 @@
-"""What a case works with: a fresh sandbox, short ways to run something in it, and honest ways to look."""
+"""What a case works with: a fresh sandbox, short ways to run something in it, and reliable checks of the result."""
 
 import itertools
 import secrets

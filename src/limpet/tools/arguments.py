@@ -1,4 +1,4 @@
-"""A model's arguments, read by type. What is wrong becomes one sentence: what was wrong, what is right, an example. Pure.
+"""Reads a model's arguments by type. An error is one sentence: what was wrong, what is right, and an example. Pure.
 
 Models write numbers as text, leave keys empty and guess names. What can mean one thing only is taken ("30", "true", null for
 an argument left out); everything else is refused, and nothing is dropped in silence.

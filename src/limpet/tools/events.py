@@ -1,4 +1,4 @@
-"""What a tool tells while a command runs: events, awaited one by one, so that a slow listener slows the command down."""
+"""Events that a tool emits while a command runs, awaited one by one: a slow receiver slows the command down (backpressure)."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

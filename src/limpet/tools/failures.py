@@ -1,4 +1,4 @@
-"""What went wrong in a call, as a result that a model can act on. Pure."""
+"""Errors of a call, as results that a model can act on. Pure."""
 
 from limpet.core.errors import (
     CommandDenied,

@@ -1,4 +1,4 @@
-"""What the file tools do: each operation with what a model is told of it. Bounded in size; the workspace's policy holds for all.
+"""The operations of the file tools, each with its description for a model. Bounded in size; the workspace's policy applies to all.
 
 Field names (`path`, `type`, `lineNumber`, `includeGlob` …) are part of the tools' interface (docs/library.md) and do not change.
 """

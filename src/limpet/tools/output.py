@@ -1,4 +1,4 @@
-"""How much of a command's output a result shows, and where the rest is. Reads what was kept, a piece at a time."""
+"""How much of a command's output a result shows, and where the rest is. Reads the kept output a piece at a time."""
 
 import codecs
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""A part of a file for a model, screened from the file's first byte, so that no cut lets half a secret through."""
+"""Reads part of a file for a model, redacted from the file's first byte, so that no cut lets half a secret through."""
 
 import base64
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""The one shape of a tool: what a model is shown, and what it gets back. Runs nothing."""
+"""The interface of a tool: what a model is shown, and what a call returns. Runs nothing."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -23,10 +23,12 @@ class Tool(Protocol):
         ...
 
     async def call(self, arguments: Mapping[str, Any], *, call_id: str | None = None) -> JsonObject:
-        """Do it. `call_id` is the model's own id of the call, and is what events carry.
+        """Execute one call. `call_id` is the model's own id of the call, and is what events carry.
 
-        What the model did wrong, what the policy refuses and a workspace that is gone come back as `failure(...)`, never as an
-        exception: a model can act on a sentence. Cancelling the caller ends what was started. Raises only for faults of ours.
+        Wrong arguments, a refusal by the policy and a workspace that is gone come back as `failure(...)`, never as an exception: a
+        model can act on a sentence. Cancelling the caller ends what was started.
+
+        Raises: nothing but programming errors of Limpet itself.
         """
         ...
 

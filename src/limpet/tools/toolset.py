@@ -1,4 +1,4 @@
-"""All tools of a workspace, and the names that they keep for themselves. Starts nothing."""
+"""All tools of a workspace, and the names reserved for them. Starts nothing."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,9 @@ def tools_for(
 ) -> list[Tool]:
     """The tools of what the workspace has: `workspace__<name>__run` with a shell, the file tools with files; then `beside`.
 
-    `name` is the workspace's own where it is left out. A capability that is not there has no tool. Raises ConfigInvalid
-    for a name that no tool name can be made of, and for tools of others that take a reserved name or one that is taken.
+    `name` is the workspace's own where it is left out. A capability that is not there has no tool.
+
+    Raises: ConfigInvalid for a `name` that cannot be part of a tool's name, and for a tool of `beside` whose name is reserved or taken.
     """
     name = name or workspace.name
     refuse_unusable(name)

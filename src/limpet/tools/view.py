@@ -1,4 +1,4 @@
-"""The workspace as a model may see it: whatever leaves through it is redacted, and a path is the same in commands and files.
+"""The workspace as a model may see it: all that it returns is redacted, and a path is the same in commands and files.
 
 Only a runtime without walls has two names for one place: commands there know the host's directories (`workspace.places`).
 """

@@ -1,4 +1,4 @@
-"""What a translated model is told: Responses items as pydantic-ai's messages. Pure.
+"""The input of a translated turn: Responses items as pydantic-ai's messages. Pure.
 
 Nothing that matters is lost without a word: an item or part that has no translation is refused by its name.
 """

@@ -1,4 +1,4 @@
-"""What a translated model says: pydantic-ai's stream events as turn events. Pure: events in, turn events out."""
+"""The output of a translated turn: pydantic-ai's stream events as turn events. Pure."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""How a translated model is asked: tools, choices and options of a turn in pydantic-ai's words. Pure.
+"""The request of a translated turn: tools, choices and options in pydantic-ai's terms. Pure.
 
 An option that these wires do not know is left out, as the library does; a tool that neither the gateway nor the client can run is
 refused by its name.

@@ -1,4 +1,4 @@
-"""What a Responses-native provider is sent: one turn as the body of `POST /responses`. Pure.
+"""The request to a Responses-native provider: one turn as the body of `POST /responses`. Pure.
 
 The provider keeps nothing (`store: false`), so the whole input goes out each time, and of it only what that provider can know:
 no ids and fields of our own making, and no reasoning that another provider sealed.

@@ -1,4 +1,4 @@
-"""Whether and when to ask a provider again. Decides; who waits is elsewhere."""
+"""Whether and when to ask a provider again. Decides; `client` waits and asks."""
 
 import math
 import random

@@ -1,1 +1,1 @@
-"""The only door to a shell: one sandbox, and everything that happens to a command before and after it runs."""
+"""The only way to a shell: one sandbox, and everything that happens to a command before and after it runs."""

@@ -1,4 +1,4 @@
-"""Asking a person before a command runs that a rule wants to be asked about. Asks and remembers; decides nothing itself.
+"""Asks a person to approve a command, where a rule requires it, and remembers the answer. Makes no decision of its own.
 
 An answer is bound to the session, to the digest of the exact command and to a time: it never serves another of them
 (`tests/workspace/test_approvals.py` tries).

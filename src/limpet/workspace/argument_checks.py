@@ -1,4 +1,4 @@
-"""What callers without types give in place of what is meant, found before anything starts; each sentence names what is right. Pure."""
+"""Rejects arguments of the wrong type, from callers without type checks, before anything starts; each error says what is right. Pure."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""One record of every call and every refusal: who asked for what in which session, and what came of it.
+"""The audit record: one for every call and every refusal, with session, call, command, verdict and outcome.
 
 Everything in a record has been screened: it may be kept where logs are kept.
 """

@@ -1,4 +1,4 @@
-"""What stands before and behind every command of a workspace: judging, asking, screening, recording. Runs nothing itself."""
+"""The guard around every command of a workspace: judges it, asks for approval, redacts its output, records it. Runs nothing itself."""
 
 import hashlib
 import shlex

@@ -1,4 +1,4 @@
-"""A workspace for the time of a block, or from a plain `open` to a plain `close`.
+"""A workspace for the time of an `async with`, or from `open` to `close`.
 
 The parts under a workspace are structured: task groups that must be left in the task that entered them. `open` and `close` may be called
 from different tasks (cells of a notebook, start and stop of a server), so between them a task of its own, the owner, holds the block:

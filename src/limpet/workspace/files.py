@@ -23,8 +23,8 @@ BOUNDS = SearchBounds()
 class WorkspaceFiles:
     """`core.ports.Files` with the policy's rules in front, and what can be built from it.
 
-    Beside the errors of the port each operation raises FileDenied, where the policy forbids it. `changing` is held while a file is read
-    to be written again, so that two edits of this process never lose one another's.
+    Raises, in every method: FileDenied where the policy forbids it, and the errors of `core.ports.Files` (PathOutside, NotADirectory,
+    FileForbidden, FileError). `changing` is a lock held from the read to the write of an edit, so that no edit of this process is lost.
     """
 
     def __init__(self, sandbox: Sandbox, *, confines: Sequence[FileAccess], changing: anyio.Lock) -> None:
@@ -35,18 +35,22 @@ class WorkspaceFiles:
     async def read(
         self, path: str, *, start: int = 0, length: int | None = None, limit: int | None = READ_LIMIT
     ) -> bytes:
-        """The bytes of a regular file from `start`, at most `length`. FileTooLarge if more than `limit` would come back; None lifts it."""
+        """The bytes of a regular file from `start`, at most `length`.
+
+        Raises: FileMissing; NotAFile; FileTooLarge if more than `limit` bytes would come back (None is no limit)."""
         return await self._may(path).read(path, start=start, length=length, limit=limit)
 
     async def stream(self, path: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
-        """The same in pieces of at most 1 MiB, of a file of any size. Errors come at the first piece."""
+        """The same in pieces of at most 1 MiB, of a file of any size. Raises: FileMissing; NotAFile; both at the first piece."""
         async for piece in self._may(path).stream(path, start=start, length=length):
             yield piece
 
     async def write(
         self, path: str, data: bytes | AsyncIterator[bytes], *, mode: int = 0o644, limit: int | None = WRITE_LIMIT
     ) -> FileStat:
-        """Write a whole regular file, atomically; parents are made. More than `limit` bytes are FileTooLarge, and nothing is changed."""
+        """Write a whole regular file, atomically; parents are made.
+
+        Raises: FileTooLarge past `limit` bytes, and nothing is changed; NotAFile; SandboxFull where the disk or a quota is full."""
         files = self._may(path, writing=True)
         if isinstance(data, bytes):
             _refuse_over(path, len(data), limit)
@@ -54,7 +58,7 @@ class WorkspaceFiles:
         return await files.write(path, _bounded(path, data, limit), mode=mode)
 
     async def append(self, path: str, data: bytes, *, limit: int | None = WRITE_LIMIT) -> FileStat:
-        """Add to the end of a file, which is made if it is missing: whole or not at all, like `write`; its mode stays."""
+        """Add to the end of a file, which is made if it is missing: whole or not at all; its mode stays. Raises: as `write`."""
         files = self._may(path, writing=True)
         async with self._changing:
             try:
@@ -65,9 +69,9 @@ class WorkspaceFiles:
             return await files.write(path, _joined(files, path, data), mode=before.mode)
 
     async def edit(self, path: str, old: str | bytes, new: str | bytes, *, everywhere: bool = False) -> FileStat:
-        """Replace `old`, which must stand in the file exactly once (or, with `everywhere`, at least once). EditFailed otherwise.
+        """Replace `old`, which must be in the file exactly once (or, with `everywhere`, at least once); the file's mode stays.
 
-        The file has at most READ_LIMIT bytes and EDIT_LIMIT afterwards, else FileTooLarge; its mode stays.
+        Raises: EditFailed where it is not; FileTooLarge past READ_LIMIT bytes before, or EDIT_LIMIT after; FileMissing; NotAFile.
         """
         files = self._may(path, writing=True)
         wanted, instead = _as_bytes(old), _as_bytes(new)
@@ -91,28 +95,28 @@ class WorkspaceFiles:
         self, path: str = WORKING_DIRECTORY, *, recursive: bool = False, limit: int | None = None
     ) -> list[FileStat]:
         """The entries of a directory, by path, and with `recursive` of those below it; the first `limit` of them. At most LIST_LIMIT
-        are looked at: where that many come back there may be others, before and between them."""
+        are looked at: where that many come back there may be others, before and between them. Raises: FileMissing; NotADirectory."""
         found = await self._may(path).list(path, recursive=recursive, limit=LIST_LIMIT)
         return [entry for entry in found if self._sees(entry.path)][:limit]
 
     async def stat(self, path: str) -> FileStat:
-        """One entry; a link is described, not followed."""
+        """One entry; a link is described, not followed. Raises: FileMissing."""
         return await self._may(path).stat(path)
 
     async def delete(self, path: str) -> None:
-        """Remove a file, a link or a whole directory. FileMissing for what is not there."""
+        """Remove a file, a link or a whole directory. Raises: FileMissing; FileForbidden for a root itself."""
         await self._may(path, writing=True).delete(path)
 
     remove = delete
 
     async def mkdir(self, path: str) -> FileStat:
-        """Make a directory and its parents; one that is there already is quiet."""
+        """Make a directory and its parents; quiet if it exists. Raises: NotADirectory where anything else is in its place; SandboxFull."""
         return await self._may(path, writing=True).mkdir(path)
 
     async def glob(self, pattern: str, *, root: str = WORKING_DIRECTORY, bounds: SearchBounds = BOUNDS) -> GlobResult:
         """The entries whose path below `root` matches: `*` and `?` within a name, `**` across directories, `[a-z]`, `{a,b}`.
 
-        Names that begin with a dot are names like others. PatternInvalid for a class that cannot be read.
+        Names that begin with a dot are names like others. Raises: PatternInvalid; FileMissing and NotADirectory for `root`.
         """
         files = self._may(root)
         return await search.glob(files, pattern, root=absolute(root), bounds=bounds, sees=self._sees)
@@ -128,7 +132,7 @@ class WorkspaceFiles:
     ) -> GrepResult:
         """The lines that match a regular expression (RE2's syntax) in the text files below `root`, or in that one file.
 
-        `include` is a glob of the names to look in. PatternInvalid, and the errors of `root` itself.
+        `include` is a glob of the names to look in. Raises: PatternInvalid; FileMissing for `root`.
         """
         wanted = GrepQuery(pattern=pattern, include=include, ignore_case=ignore_case)
         return await search.grep(self._may(root), wanted, root=absolute(root), bounds=bounds, sees=self._sees)

@@ -1,4 +1,4 @@
-"""Files that a workspace writes itself: whole outputs, of which a result shows a part. The newest stay.
+"""Files that a workspace writes itself: the whole of an output of which a result shows a part. The newest are kept.
 
 Rules on writing bind commands and callers; a `readonly` workspace still owes its caller all that a command printed.
 """

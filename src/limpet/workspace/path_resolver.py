@@ -1,4 +1,4 @@
-"""Where paths of a command really lead: links are seen, in the box, as far as the nearest ancestor that exists.
+"""Where paths of a command lead: links are resolved in the box, as far as the nearest ancestor that exists.
 
 Asks the sandbox's files, and where those do not reach (/tmp, directories of the host on `local`) `realpath` in the box.
 """

@@ -1,4 +1,4 @@
-"""Several workspaces of one program, each by its name: opened when it is first used, all closed together.
+"""Several workspaces of one program, by name: each is opened on first use, and all are closed together.
 
 Each is opened and closed in one task of its own, so that any task may be the first to use it.
 """

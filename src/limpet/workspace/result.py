@@ -1,4 +1,4 @@
-"""What a command leaves behind: its output, whole at any length, and how it ended. Starts nothing."""
+"""The result of a command: its output, complete at any length, and its outcome. Starts nothing."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What of a policy is built into the box, and which rules can be held so. Pure.
+"""Which rules of a policy are built into the box as walls, and which a runtime can enforce that way. Pure.
 
 The guard reads what a command says; walls hold what it does. A runtime builds in as much of them as it can, whatever the policy's
 `enforce` says; "wall" refuses to go on where a rule would not be held.

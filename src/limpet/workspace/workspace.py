@@ -141,8 +141,9 @@ class Workspace:
         session: str | None = None,
     ) -> "Workspace":
         """The same box behind further rules, which add up: a command must pass these and those of this workspace, and what either
-        screens is screened. `roots` are the directories that count as the view's own, for its policy. OfferMissing where `policy`
-        wants walls that the box was not made with."""
+        redacts is redacted. `roots` are the directories that count as the view's own, for its policy.
+
+        Raises: OfferMissing where `policy` requires walls that the box was not made with; ConfigInvalid for other types."""
         refuse_no_rules("guarded", policy=policy, redaction=redaction)
         refuse_unheld(policy, self.ref.runtime, frozenset(Offer), built=self.ref.walls)
         rules = self.rules.with_more(policy=policy, redaction=redaction, roots=roots, session=session)
@@ -240,8 +241,9 @@ class Workspace:
         return RedactedProcess(process, rules.screen_of(rules.own_secrets.get(exec_id, {})))
 
     async def judge(self, command: Command, *, call: Call | None = None) -> None:
-        """Ask the rules whether a command may run, and run nothing. Raises CommandDenied as `run` would, and asks for approval where it
-        would; a denial is on record then."""
+        """Ask the rules whether a command may run, and run nothing. It asks for approval where `run` would, and records a denial.
+
+        Raises: CommandDenied as `run` would."""
         if self._rules is not None:
             await self._rules.admit(command, _named(call, "judge"))
 

@@ -1,1 +1,1 @@
-"""May it run: a command under a policy, judged before it starts. Does no I/O but for the parser's processes."""
+"""Whether a command may run: judged under a policy before it starts. The only I/O is the parser's processes."""

@@ -1,4 +1,4 @@
-"""A command with everything it would run: scripts are parsed and walked, wrappers unwrapped, texts for other shells read too."""
+"""Everything that a command would run: its script is parsed and followed, wrappers are unwrapped, scripts for other shells read too."""
 
 from dataclasses import replace
 

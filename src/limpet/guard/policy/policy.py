@@ -1,4 +1,4 @@
-"""What may run in a workspace, as the operator or the developer says it. Values only; `judge` decides by them."""
+"""A policy: what may run in a workspace, as the operator or the developer configures it. Values only; `judge` applies them."""
 
 import os
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""What the guard says of a command, as values. Decides nothing."""
+"""The verdicts on a command, as values. Decides nothing."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""What may be seen: secrets in output, found and hidden before anything is stored, streamed or logged."""
+"""Redaction: secrets in output are found and hidden before anything is stored, streamed or logged."""

@@ -1,4 +1,4 @@
-"""One rule, tried at one place: it fits, it may still come to fit, or it never will. Linear in what it looks at."""
+"""One rule matched at one position: it matches, it may match once more bytes arrive, or it cannot match. Linear time."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The forms in which a known secret may come out: itself, and what programs commonly make of it. Pure.
+"""The encodings in which a known secret may appear in output: plain, base64, hexadecimal and others that programs commonly use. Pure.
 
 Beside these `escapes` undoes percent signs, backslashes, HTML's entities and colours, in any mixture and one in the other. What else
 changes every byte (rev, gzip, one character a line) is not recognised: redaction stops accidents, and what must never be seen must

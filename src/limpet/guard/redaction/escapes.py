@@ -1,4 +1,4 @@
-"""Output as it reads once its escape sequences are undone: percent signs, backslashes, HTML's entities, colours. Pure.
+"""Output with its escape sequences decoded: percent encoding, backslashes, HTML's entities, colours. Pure.
 
 A secret in a URL, a JSON string, a web page or a coloured line is not there byte by byte. `Unescaped` is a stretch of output in which each
 sequence stands for what it means, and it knows where every byte of it came from.

@@ -1,4 +1,4 @@
-"""Where secrets stand in output: one pass finds how they begin (Aho-Corasick), each beginning is then tried in its place.
+"""Finds secrets in output: one pass finds possible beginnings (Aho-Corasick), and each is then matched in its place.
 
 What is found at a place depends on the bytes from there on, a bounded number of them, and on at most CONTEXT bytes before. So
 `find` can say from which place on more bytes are needed, and a stream is screened exactly as its whole would be.

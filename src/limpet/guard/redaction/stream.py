@@ -1,4 +1,4 @@
-"""One stream of output with its secrets hidden, piece by piece. The pieces do not matter: what comes out is what comes out of the whole.
+"""Redacts one stream of output piece by piece. However it is cut into pieces, the result is that of the whole.
 
 Hidden stretches that overlap become one marker, so that no end of one shows behind another. The bytes before redaction are kept only
 as long as they are undecided.

@@ -1,4 +1,4 @@
-"""The user's patterns for what to hide, in RE2's syntax and by RE2 alone: linear in the output, whatever the pattern.
+"""The user's redaction patterns, matched by RE2 alone: time is linear in the output, whatever the pattern.
 
 They are matched line by line. A line of more than WINDOW bytes is looked at in windows of that size which overlap by half, so that a
 match of up to half a window is found anywhere, and always the same ones however the output arrives.

@@ -1,4 +1,4 @@
-"""A box and its commands, as the ports want them."""
+"""A box and its commands, behind the port `Sandbox`."""
 
 from collections.abc import Awaitable, Callable
 from typing import NoReturn

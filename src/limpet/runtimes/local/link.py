@@ -1,4 +1,4 @@
-"""The owner's end of the keeper: starts it, gives it commands with their descriptors, hears how they ended."""
+"""The host's end of the keeper: starts it, passes it commands with their descriptors, is told how they ended."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Where a local sandbox's paths lie on the host: a few directories stand for /mnt/data and /home/agent."""
+"""How a local sandbox's paths map to the host: a few directories stand for /mnt/data and /home/agent."""
 
 import os
 import posixpath

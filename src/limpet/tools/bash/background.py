@@ -1,4 +1,4 @@
-"""The background tasks of one session: started, found, ended. Ids of other sessions are not known here at all."""
+"""The background tasks of one session: started, found, ended. Tasks of other sessions cannot be found here."""
 
 import secrets
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What an exit code says, in words, for a model that would otherwise guess. Pure."""
+"""Explains an exit code in words, for a model that would otherwise guess. Pure."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""A command of `Bash` that runs to its end: in the session's directory, which it may move. Keeps nothing but that."""
+"""A command of `Bash` that runs to its end in the session's directory, which it may change."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Which lines of a task are told while it runs: those that a pattern matches. RE2 only, so no pattern takes exponential time."""
+"""Which lines of a task are reported while it runs: those that a pattern matches. RE2 only, so no pattern takes exponential time."""
 
 import re2  # type: ignore[import-untyped]  # google-re2 has no annotations
 

@@ -1,4 +1,4 @@
-"""What a call of `Bash` does, by the arguments it has: every combination in one table. Decides over values; runs nothing.
+"""Which mode a call of `Bash` is in, by the arguments it has: every combination in one table. Decides over values; runs nothing.
 
 docs/bash-tool.md, "Every combination", shows this table.
 """

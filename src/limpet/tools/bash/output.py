@@ -1,4 +1,4 @@
-"""What of a command's output stands in a result, and what goes to a file that the result names. Screened bytes in, text out."""
+"""Which part of a command's output is in a result, and which in a file that the result names. Redacted bytes in, text out."""
 
 import codecs
 import secrets

@@ -1,4 +1,4 @@
-"""Whether output ends in a question to a person, and how such a question is avoided. Pure; a guess for hints only."""
+"""Whether output ends in a prompt to a person, and how such a prompt is avoided. Pure; a guess, used for hints only."""
 
 import re
 from dataclasses import dataclass

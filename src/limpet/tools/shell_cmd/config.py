@@ -1,4 +1,4 @@
-"""How `shell_cmd` is set up. Values only."""
+"""The settings of `shell_cmd`. Values only."""
 
 from dataclasses import dataclass
 

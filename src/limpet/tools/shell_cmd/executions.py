@@ -1,4 +1,4 @@
-"""Which commands were started, by whom, and what became of them; and how to stop them. Runs nothing itself.
+"""Which commands were started, by which caller, and how they ended; and how to stop them. Runs nothing itself.
 
 A state changes only along MOVES; any other move raises (`core.events.move`).
 """

@@ -1,4 +1,4 @@
-"""What is said of a command that is refused before anything runs. Values only."""
+"""The refusal of a command before anything runs. Values only."""
 
 from dataclasses import dataclass
 from typing import Literal

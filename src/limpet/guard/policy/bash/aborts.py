@@ -1,4 +1,4 @@
-"""The errors after which bash leaves out the rest of the line and goes on with the next one. Pure.
+"""The errors after which bash skips the rest of a line and goes on with the next one. Pure.
 
 A line is what bash reads at once: a whole command, and all that stands behind it up to the end of its last line. A script that is
 given with -c goes on after such an error (seen with bash 5.2): a failed computation in `$((…))`, a piece of text with a negative

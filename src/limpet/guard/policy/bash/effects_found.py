@@ -1,4 +1,4 @@
-"""What a script would do, as values: the commands it runs, the files it opens, the texts it evaluates, and what is not sure."""
+"""The effects of a script, as values: commands it runs, files it opens, texts it evaluates, and what could not be determined."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Shell text into a parse tree, by shfmt processes that wait for work. The guard's only I/O; decides nothing.
+"""Parses shell text into a tree, with shfmt processes that are kept waiting. The guard's only I/O; decides nothing.
 
 shfmt (mvdan/sh) reads one script and ends, so the next process is started while the one before works: a new command costs no start.
 """

@@ -1,4 +1,4 @@
-"""What is known of each program: whether it only reads, which options run programs or write, which words are no paths. Tables.
+"""Tables of known programs: whether one only reads, which options run programs or write, which words are no paths.
 
 A program that stands in no table is opaque: it may do anything, and runs under `readonly` or confinement only where the allowlist
 names it. `docs/policy.md` prints the readers.

@@ -1,4 +1,4 @@
-"""Known programs in forms that run other programs, or whose effect the words do not tell. Pure."""
+"""Invocations of known programs that run other programs, or whose effect their arguments do not show. Pure."""
 
 from collections.abc import Sequence
 

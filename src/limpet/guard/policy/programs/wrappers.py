@@ -1,4 +1,4 @@
-"""Programs that run other programs, and what they run. Pure. What is not read here to the last option is not sure."""
+"""Programs that run other programs (env, xargs, timeout …), and what they run. What is not read in full is unsure. Pure."""
 
 import re
 from collections.abc import Callable, Sequence
