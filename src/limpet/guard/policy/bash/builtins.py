@@ -352,3 +352,11 @@ DOUBTFUL = {
 OTHERS = frozenset("if then else elif fi case esac for select while until do done in function time coproc".split())
 # What only steers the script itself: no allowlist need name it.
 STEERING = frozenset(": break continue return exit shift set shopt wait trap eval command builtin exec".split())
+# Words of shells: as programs they are nothing, and where a shell stands inside the runtime they would run their arguments.
+WORDS_OF_SHELLS = (
+    frozenset(HANDLERS)
+    | frozenset(DOUBTFUL)
+    | OTHERS
+    | STEERING
+    | frozenset("else function select ! { } ( ) [[ ]] exec builtin".split())
+) - frozenset(": true false echo pwd kill printf test [ times cd umask ulimit type wait time".split())

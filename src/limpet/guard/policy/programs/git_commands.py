@@ -1,5 +1,6 @@
 """What a git command may do: which of its words run programs, which only read, which destroy. Pure."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,18 @@ _GLOBAL_VALUED = frozenset(["-C"])
 _RUN_LONG = tuple(
     """exec upload-pack receive-pack open-files-in-pager ext-diff config template textconv paginate upload-archive edit
     edit-description edit-todo interactive exec-path separate-git-dir gpg-sign strategy tool""".split()
+)
+_GLOBAL_RUNS = frozenset("-c --config-env --exec-path -p --paginate".split())
+_GLOBAL_WITH_VALUE = frozenset("-C --git-dir --work-tree --namespace --super-prefix --attr-source".split())
+_REMOTES = frozenset("clone fetch pull push ls-remote remote".split())
+# Subcommands that are there to run programs, and those that do with one word.
+_RUNNERS = frozenset("filter-branch difftool mergetool instaweb web--browse".split())
+_RUNNING_ACTIONS = {"bisect": "run", "submodule": "foreach"}
+# Names of settings whose values are programs.
+_RUN_KEYS = re.compile(
+    r"alias\.|include(if)?\.|core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|alternaterefscommand)"
+    r"|sequence\.editor|.*\.(cmd|command|textconv|clean|smudge|process|driver|helper|program|uploadpack|receivepack|proxycommand)$",
+    re.IGNORECASE,
 )
 
 
@@ -61,19 +74,12 @@ def read(words: Sequence[Field]) -> GitCommand:
 def _unsure(subcommand: Field, words: Sequence[Field]) -> str | None:
     if subcommand.text not in _KNOWN:
         return subcommand.source
-    letters = {"rebase": "x", "grep": "O", "clone": "uc", "fetch": "", "diff": "", "log": ""}.get(subcommand.text, "")
-    if found := names_any(words, letters, _RUN_LONG):
+    if found := _running_word(subcommand.text, words):
         return found
-    if any(
-        word.text.startswith("ext::")
-        or (
-            not word.is_known
-            and word.text == ""
-            and subcommand.text in ("clone", "fetch", "pull", "push", "ls-remote", "remote")
-        )
-        for word in words
+    if subcommand.text in _REMOTES and (
+        found := next((w.source for w in words if not w.is_known and w.text == ""), None)
     ):
-        return next(word.source for word in words if word.text.startswith("ext::") or not word.is_known)
+        return found
     if (
         subcommand.text == "stash"
         and words
@@ -81,6 +87,32 @@ def _unsure(subcommand: Field, words: Sequence[Field]) -> str | None:
     ):
         return words[0].source
     return None
+
+
+def word_that_runs(words: Sequence[Field]) -> str | None:
+    """The first of the words after `git` by which it runs a program that they name, or sets one that it will run; None if none does.
+    Aliases, hooks and filters of the repository are the repository's own."""
+    at = 0
+    while at < len(words) and words[at].text.startswith("-"):
+        name, equals, _ = words[at].text.partition("=")
+        if name in _GLOBAL_RUNS:
+            return words[at].source
+        at += 2 if name in _GLOBAL_WITH_VALUE and not equals else 1
+    return _running_word(words[at].text, words[at + 1 :]) if at < len(words) else None
+
+
+def _running_word(subcommand: str, words: Sequence[Field]) -> str | None:
+    if subcommand in _RUNNERS:
+        return subcommand
+    if words and words[0].text == _RUNNING_ACTIONS.get(subcommand):
+        return words[0].source
+    letters = {"rebase": "x", "grep": "O", "clone": "uc", "ls-remote": "u"}.get(subcommand, "")
+    if found := names_any(words, letters, _RUN_LONG):
+        return found
+    keys = words if subcommand in ("config", "clone", "init") else ()
+    return next((word.source for word in keys if _RUN_KEYS.match(word.text)), None) or next(
+        (word.source for word in words if word.text.lower().startswith("ext::")), None
+    )
 
 
 def only_reads(git: GitCommand) -> bool:

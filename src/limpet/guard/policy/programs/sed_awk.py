@@ -84,7 +84,9 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
 # --- awk -----------------------------------------------------------------------------------------------------------
 
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_ACTS = re.compile(r"system|getline|\||>|@|close|fflush|ARG[VC]|ENVIRON|PROCINFO|extension|/inet|include|load")
+_ACTS = re.compile(
+    r"system|getline|\||>|@|close|fflush|ARG[VC]|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|extension|/inet|include|load"
+)
 
 
 def awk_only_prints(program: str) -> bool:

@@ -11,6 +11,7 @@ from limpet.guard.policy.programs.getopt import OptionSyntax, parse
 
 Inner = list[Call | EvaluatedText]
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+_LOADER = re.compile(r"ld(?:-(?:linux|musl)[\w.-]*)?\.so|ld-linux|ld-musl|ld64\.so")
 _ANYTHING = Field("", "the words it reads", "unknown", many=True)
 
 
@@ -220,13 +221,33 @@ _OTHERS: dict[str, Callable[[Call], Inner | None]] = {
 }  # fmt: skip
 
 
+# They run what stands in their arguments as another program in ways that are not read here, or are of no use without a terminal.
+_RUNNERS = frozenset(
+    "timeout nice nohup xargs setsid stdbuf sudo doas su time busybox toybox parallel watch script ssh chroot unshare nsenter"
+    " flock ionice chrt taskset strace ltrace gdb lldb screen tmux at batch crontab systemd-run runuser setpriv capsh"
+    " start-stop-daemon xvfb-run unbuffer rlwrap faketime eatmydata fakeroot socat nc ncat netcat dbus-run-session run-parts"
+    " entr bwrap docker podman nerdctl kubectl pkexec numactl prlimit choom daemon daemonize catchsegv valgrind perf vi vim"
+    " nvim view ex ed emacs nano npx pnpx bunx uvx pipx setarch linux32 linux64 sg newgrp chpst softlimit logsave".split()
+)
+
+
+def runs_its_arguments(name: str) -> bool:
+    """Whether the program of that unversioned name starts other programs that its arguments name; env and shells aside."""
+    return (
+        name in _RUNNERS
+        or name in _PLAIN
+        or (name in _OTHERS and name not in SHELLS and name != "env")
+        or is_loader(name)
+    )
+
+
 def is_wrapper(name: str) -> bool:
     """Whether the program runs what its arguments name. Shells only count where they are asked to read a text."""
     return name in _PLAIN or name in _OTHERS or is_loader(name)
 
 
 def is_loader(name: str) -> bool:
-    return name.startswith(("ld-linux", "ld.so", "ld-musl"))
+    return _LOADER.match(name) is not None
 
 
 def unwrapped(call: Call, name: str) -> Inner | None:
