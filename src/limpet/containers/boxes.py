@@ -1,6 +1,6 @@
 """The box of each container: found again or booted when it is first needed, one at a time, and ended with all that it held.
 
-Decides nothing about time and owners; whoever calls has looked at the row.
+Makes no decision about time and owners: callers have checked the container's row.
 """
 
 import math
@@ -111,7 +111,7 @@ class Boxes:
         return self._boxes.setdefault(container_id, Box())
 
     def held(self) -> frozenset[str]:
-        """The containers that somebody leases now."""
+        """The containers that are leased now."""
         return frozenset(key for key, box in self._boxes.items() if box.leases > 0)
 
     def files(self, record: ContainerRecord) -> Files:
@@ -178,7 +178,7 @@ class Boxes:
             await sandbox.destroy()
         box.unwatch()
         await self._remove(directory_of(record, self._directory))
-        # Last: until here whoever asks for this box must wait for the same locks.
+        # Last: until here other callers for this box must wait for the same locks.
         self._boxes.pop(record.id, None)
 
     async def prepare_files(self, record: ContainerRecord) -> None:
@@ -196,7 +196,7 @@ class Boxes:
         if self._named is not None:
             await to_thread.run_sync(make_passable, self._named)
         living = frozenset(record.id for record in running)
-        # A box that no row names was being booted when the process before this one died: nobody can enter it any more.
+        # A box that no row names was being booted when the process before this one died: it cannot be attached to any more.
         cleared = await self.runtime.sweep(frozenset(record.id for record in running if record.ref is not None))
         for directory in await self._directories(running):
             # The runtime keeps boxes' own things there too, under names of its own.
@@ -223,7 +223,7 @@ class Boxes:
         return [*at_home, *(directory for directory in found if directory.name in ours)]
 
     async def leave(self, *, ending: Sequence[ContainerRecord] = ()) -> None:
-        """Let go of every box. Those of `ending` are ended, also those that an earlier process booted and nobody used since."""
+        """Release every box. Those of `ending` are ended, also those that an earlier process booted and that were not used since."""
         for record in ending:
             sandbox = self.of(record.id).sandbox or await self._attach(record)
             self.of(record.id).sandbox = None
@@ -234,9 +234,9 @@ class Boxes:
                 await box.sandbox.release()
 
     async def keep_alive(self, record: ContainerRecord, *, every: float) -> None:
-        """Speak to its box if nobody has for `every` seconds, so that only the row's clock decides when it ends.
+        """Touch its box if no call has reached it for `every` seconds, so that only the row's time to live decides when it ends.
 
-        Nothing is said about a box that is gone: whoever enters it next is told.
+        A box that is gone is no error here: the next caller that enters it is told.
         """
         box = self.of(record.id)
         if record.ref is not None and self._clock.monotonic() - box.spoken_at >= every:

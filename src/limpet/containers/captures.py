@@ -152,7 +152,7 @@ class Captures:
 
     async def store(self, record: ContainerRecord, stat: FileStat, copy: FileCopy) -> ContainerFileRecord:
         """The row of a file that a client gave, stored. Call with its files lock held. StoreError, QuotaExceeded."""
-        # Nobody else could write it until it had its name: there is no doubt about what it was then.
+        # No command could write the file before it was renamed into place, so its content at that time is certain.
         row = self._row(record, stat, copy, source="user", response_id=None, before=stat.changed + STILL_NS + 1)
         known = await self.known(record.id)
         row = known[row.path] = await self._rows.upsert(row, quota=self._quota)

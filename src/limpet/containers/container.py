@@ -15,7 +15,7 @@ from limpet.store.containers import ContainerRecord
 MIB = 1 << 20
 SKILLS_DIRECTORY = "skills"  # beside a container's data and home, on the host
 
-# "deleted" rows are kept, but nobody is shown them; nothing comes back from "expired" (contract 1.6).
+# "deleted" rows are kept but never shown to clients; an "expired" container does not become active again, as in OpenAI's API.
 CONTAINER_MOVES: dict[str, frozenset[str]] = {
     "running": frozenset({"expired", "deleted"}),
     "expired": frozenset({"deleted"}),
@@ -104,7 +104,7 @@ def is_due(record: ContainerRecord, now: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryPlan:
-    """What a look at the clock leads to: these are held by somebody and stay fresh, those expire."""
+    """The decision at one point in time: the containers that are in use and stay active, and those that expire."""
 
     held: tuple[str, ...]
     expired: tuple[ContainerRecord, ...]
@@ -129,7 +129,7 @@ def sandbox_spec(
 ) -> SandboxSpec:
     """The box of this container. Its memory: as the request narrowed it, else `default_mem_limit_mb`, else the box's own.
 
-    A runtime without limits gets none: whoever chose it chose that, and `narrow` refuses requests for a limit there.
+    A runtime without limits gets none: the operator chose it, and `narrow` refuses requests for a limit there.
     """
     bounds = Limits(memory=_memory(record, box, limits), cpus=box.cpus)
     return SandboxSpec(

@@ -159,7 +159,7 @@ class ContainerFileService:
     ) -> ContainerFileRecord:
         """Write a file at /mnt/data/<name>, made safe, whole or not at all; an existing one is replaced and keeps its id.
 
-        413 `file_too_large` over `max_bytes_per_file`, unless whoever took it in has bounded it; what a directory of that name raises is
+        413 `file_too_large` over `max_bytes_per_file`, unless the caller has bounded it; a directory of that name raises
         a FileError.
         """
         record = await self._running(tenant, container_id)
@@ -173,7 +173,7 @@ class ContainerFileService:
 
     async def bring(self, record: ContainerRecord, incoming: Sequence[IncomingFile]) -> Sequence[ContainerFileRecord]:
         """Write files to /mnt/data under names of their own: none of them replaces another, or a file that is there. All or none.
-        Their size is bounded by whoever took them in. Gives their rows, in order."""
+        The caller has bounded their size. Returns their rows, in order."""
         if not incoming:
             return []
         box = self._boxes.of(record.id)

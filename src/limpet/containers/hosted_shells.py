@@ -71,7 +71,7 @@ class HostedShells:
         return BoxDirectories() if self._policy is None else await find_directories(sandbox, self._runtime.offers)
 
     def _guard(self, sandbox: Sandbox, container_id: str, places: BoxDirectories) -> CommandGuard:
-        """Nobody is asked for approval here, and the record of a hosted command is the response's (`responses.shell_audit`)."""
+        """There is no approver here, and the record of a hosted command is the response's (`responses.shell_audit`)."""
         offers, is_built = self._runtime.offers, sandbox.ref.walls == self.walls.digest
         held = held_walls(self.walls, offers, sees_only_its_own=False) if is_built else Walls()
         guard = CommandGuard(

@@ -205,7 +205,7 @@ class ContainerManager:
     async def adapt(
         self, tenant: str, container_id: str, spec: ContainerSpec, *, fields: AbstractSet[str]
     ) -> ContainerRecord:
-        """Let the `container_auto` of a later turn apply to the container that the chain has (DECISIONS, seed 04): `expires_after`
+        """Let the `container_auto` of a later turn apply to the container that the chain has: `expires_after`
         replaces, skills and files are added once, what cannot change while it lives is refused by its name. `fields` are those that
         the request names. RequestInvalid."""
         record = await self.take_up(tenant, container_id)
@@ -332,7 +332,7 @@ class ContainerManager:
         return Lease(record=record, workspace=shell.workspace, note=note, file_service=self.files)
 
     async def _put_to_sleep(self, container_id: str) -> bool:
-        """End the box of a container that nobody uses, for somebody else's. False where it is in use after all."""
+        """End the box of an idle container to make room for another. False where it is in use after all."""
         box = self._boxes.of(container_id)
         if box.leases > 0 or box.boot_lock.statistics().locked:
             return False

@@ -34,8 +34,8 @@ def narrow(
 ) -> ContainerSpec:
     """The specification that these request fields ask for; absent and null ones take the operator's defaults.
 
-    `place` goes before a field's name in an error's `param`, such as "tools[0].environment". Fields that are not ours are left
-    to whoever reads the rest. Raises RequestInvalid, naming what was asked and what would be allowed.
+    `place` goes before a field's name in an error's `param`, such as "tools[0].environment". Other fields are
+    ignored here. Raises RequestInvalid, naming what was asked and what would be allowed.
     """
     asked = fields.get("memory_limit")
     if asked is not None and Offer.LIMITS not in offers:

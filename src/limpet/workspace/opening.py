@@ -50,7 +50,7 @@ class SandboxOptions:
     """How to open a workspace.
 
     `lifetime` "process" ends the box with the block (and with this process, however that ends). "ttl" lets it live on until
-    nobody has used it for `ttl` seconds; `ref`, from an earlier workspace's `ref`, enters that one again instead of making a
+    it has been idle for `ttl` seconds; `ref`, from an earlier workspace's `ref`, enters that one again instead of making a
     new one; then `lifetime` only says whether it ends with the block. The rest is as in SandboxSpec.
     """
 
@@ -70,7 +70,7 @@ class WorkspaceOptions:
     """The rules that a workspace is opened with.
 
     Without `policy` nothing is judged; without `redaction` output comes as it is (records and tools are always screened). `audit` gets
-    every record, beside the log. `approver` is asked where the policy wants that; None is nobody, and then it is denied. `session`
+    every record, beside the log. `approver` is asked where the policy wants that; without one (None) it is denied. `session`
     says whose commands these are; "" makes a new one.
     """
 

@@ -1,4 +1,4 @@
-"""A process whose output is screened before anybody sees it. Keeps no output: what is read again is screened again.
+"""A process whose output is redacted before it is read. Keeps no output: what is read again is redacted again.
 
 Offsets count screened bytes. They are the same for every reader, however the output arrived: where a pause let held-back bytes
 go, every later reader lets them go at the same place.

@@ -1,7 +1,7 @@
 """Shapes of tokens that everybody knows: a public beginning and what follows it. A table; `matcher` finds them.
 
 Each rule is a literal head and then runs of bytes, so that nothing backtracks and it is always known whether more bytes could
-still complete one. Source: the public formats collected for seed 02 ("API keys, tokens, JWTs"). There is no entropy rule: sums,
+still complete one. Source: the formats that the issuers of API keys and tokens publish, and RFC 7519 (JWT). There is no entropy rule: sums,
 commit ids and lock files would fall to it.
 """
 
