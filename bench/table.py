@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotMeasured:
-    """A benchmark that cannot run here; the reason is a sentence. Nobody misses an optional one."""
+    """A benchmark that cannot run here; the reason is a sentence. An optional one may be missing."""
 
     name: str
     reason: str

@@ -42,7 +42,7 @@ class Screen:
         self._write("stderr", "note", f"limpet: {text}\n")
 
     def end(self) -> None:
-        """No more text comes: the shell's prompt begins on a line of its own."""
+        """End of the text: the shell's prompt begins on a line of its own."""
         self._begin_line()
 
     def _write(self, stream: str, kind: str, text: str, *, trusted: bool = False) -> None:

@@ -33,7 +33,7 @@ class LimpetError(Exception):
         self.message = message
 
     def __setattr__(self, name: str, value: object) -> None:
-        """The facts of an error are told too, one by one."""
+        """Hide secrets in the facts of an error too, one by one."""
         super().__setattr__(name, hide_secrets(value) if isinstance(value, str) else value)
 
 

@@ -1,4 +1,4 @@
-"""Takes configured secrets out of text that is shown: errors, log lines, events. What is configured is told once, by `protect`.
+"""Takes configured secrets out of text that is shown: errors, log lines, events. `protect` registers a configured secret, once.
 
 Every `LimpetError` goes through here, so that no road of an error (answer, event, row, log) has to remember it.
 """
@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from limpet.core.secret import HIDDEN, Secret
 
-SHORTEST = 4  # characters; what is shorter stands in too many words
+SHORTEST = 4  # characters; a shorter secret would match parts of ordinary words
 # What the manuals of local servers tell people to write where a key is asked for: hiding these would eat ordinary text.
 PLACEHOLDERS = frozenset({
     "ollama", "lm-studio", "vllm", "none", "empty", "dummy", "local", "limpet", "no-key", "not-needed", "no key needed",
@@ -21,7 +21,7 @@ _protected: dict[str, None] = {}  # spellings, the longest first
 
 
 def spellings(secret: Secret | None) -> tuple[str, ...]:
-    """How a secret may stand in text: as it is, as JSON writes it, in a URL; the longest first. Empty where there is nothing to hide."""
+    """The forms of a secret in text: plain, as a JSON string, in a URL; the longest first. Empty where there is nothing to hide."""
     value = secret.reveal().strip() if secret is not None else ""
     if len(value) < SHORTEST or value.lower() in PLACEHOLDERS:
         return ()

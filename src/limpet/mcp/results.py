@@ -25,7 +25,7 @@ _TITLES = {"run": "Run a command", "Bash": "Bash", "shell_cmd": "Run one program
 
 
 def shown(tool: Tool, *, is_readonly: bool, is_open: bool) -> Shown:
-    """How a client is told of it. `is_readonly`: the policy lets commands only read; `is_open`: they can reach the world outside."""
+    """The tool in MCP's shape. `is_readonly`: the policy lets commands only read; `is_open`: they can reach the world outside."""
     operation = tool.name.rsplit("__", 1)[-1]
     reads, destroys, repeats = _FILE_TOOLS.get(operation, (is_readonly, not is_readonly, is_readonly))
     return Shown(

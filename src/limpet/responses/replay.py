@@ -31,7 +31,7 @@ class DecodedEvent:
 
 @dataclass(frozen=True, slots=True)
 class RawEvent:
-    """An event that was stored as it is told, such as a piece of text: the same, and its payload is not written anew."""
+    """An event that is stored as it is sent, such as a text delta: its payload need not be serialised again."""
 
     seq: int
     type: str

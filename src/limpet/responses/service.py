@@ -66,7 +66,7 @@ class ResponseService:
         await self._stack.aclose()
 
     async def stop(self) -> None:
-        """Take no more requests and let go of the runs; who follows one gets GatewayStopping. Their commands go on in their boxes."""
+        """Take no more requests and release the runs; followers get GatewayStopping. Their commands go on in their boxes."""
         self.is_closing = True
         await self._engine.close()
 
@@ -212,7 +212,7 @@ class ResponseService:
             self._live.pop(run_id, None)
 
     async def _end_unused(self, live: _Live) -> None:
-        """Before its last event is told, so that who has seen that finds no container that never was one."""
+        """Before its last event is sent, so that a client that has seen it no longer finds a container that was never used."""
         if live.prepared.made_container:
             with anyio.CancelScope(shield=True):
                 await self._preparer.end_unused(live.prepared.record)

@@ -13,7 +13,7 @@ from limpet.core import events as ev
 
 Json = dict[str, Any]
 
-# Stored as they are told: there is nothing in them that an earlier event says.
+# Stored as they are sent: they repeat nothing of an earlier event.
 PLAIN = frozenset({ev.TEXT_DELTA, ev.OUTPUT_DELTA, ev.ARGUMENTS_DELTA, ev.REASONING_DELTA, ev.SUMMARY_DELTA})
 
 _TEXT_DELTAS = {

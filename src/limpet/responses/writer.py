@@ -53,5 +53,5 @@ class Writer:
         await self._log.flush()
 
     async def close(self) -> None:
-        """Flush, and no more events: readers come to their end."""
+        """Flush and accept no further events: readers reach their end."""
         await self._log.close()

@@ -37,7 +37,7 @@ class RequestCounter:
 def application(
     routes: Sequence[Route], *, metrics: Metrics, door: Middleware, body_bytes: int, access_log: AccessLevel
 ) -> Starlette:
-    """The gateway's application behind a door, which says who asks (`server.callers`). Opening and closing what the routes use is
+    """The application behind its authentication, which sets the caller (`server.callers`). Opening and closing what the routes use is
     the caller's. `body_bytes` bounds the bodies that arrive in memory, together."""
     app = Starlette(
         routes=list(routes),

@@ -1,4 +1,4 @@
-"""Who may ask. With `auth = none` only programs of this machine: a web page that the user visits must not reach the shell.
+"""Authentication with `[auth] mode = "none"`: only programs of this machine, and no web page that the user visits.
 
 So a request needs a loopback Host (which DNS rebinding cannot give), no foreign Origin, no word of the browser that another
 site sends it, and a JSON or multipart body. Plain ASGI: it touches no byte of a stream. `tests/wire/test_attacks.py` tries it.

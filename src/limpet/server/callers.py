@@ -35,17 +35,17 @@ class Caller:
 
 # Where `auth.mode` is none there is one tenant, and every caller on this machine is the operator.
 LOCAL_OPERATOR = Caller(tenant="default", scopes=frozenset(SCOPES))
-# Who shows no key: only what is OPEN.
+# A caller without a key: it reaches only OPEN.
 STRANGER = Caller(tenant="", scopes=frozenset())
 
 
 def admit(scope: Any, caller: Caller) -> None:
-    """Write down in the ASGI scope who asks."""
+    """Store the caller in the ASGI scope."""
     scope[_CALLER] = caller
 
 
 def caller_of(request: HTTPConnection) -> Caller:
-    """Who asks; the door has let him in."""
+    """The caller, as the authentication stored it."""
     caller: Caller = request.scope[_CALLER]
     return caller
 

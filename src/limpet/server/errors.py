@@ -70,7 +70,7 @@ def response_of(problem: LimpetError) -> Response:
         case UpstreamError():
             return error_response(502, problem.message, type="server_error", code="provider_error")
         case FileError():
-            # What stands in a file's place is the container's own doing: a link, a directory, a fifo.
+            # A link, a directory or a fifo where a file was expected: a command of the container has put it there.
             return error_response(400, problem.message, param="file", code="file_not_usable")
         case GatewayStopping():
             return error_response(503, problem.message, type="server_error", code="gateway_stopping")

@@ -66,7 +66,7 @@ async def form_parts(request: Request, *, limit: int, max_files: int = 1) -> Asy
 
 
 def too_large(limit: int) -> RequestTooLarge:
-    """What a client is told whose file is larger than `limit` bytes."""
+    """The error for a file larger than `limit` bytes."""
     return RequestTooLarge(
         f"The file is larger than {limit} bytes, which is the most that this gateway takes.",
         param="file",

@@ -19,7 +19,7 @@ FRESH_SECONDS = 10.0
 
 
 class Health:
-    """Probes the runtime when asked, at most every 10 s; who asks in between shares the answer."""
+    """Probes the runtime on request, at most every 10 s; requests in between share the answer."""
 
     def __init__(self, runtime: Runtime, clock: Clock) -> None:
         self._runtime = runtime

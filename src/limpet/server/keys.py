@@ -1,4 +1,4 @@
-"""The door of `[auth] mode = "keys"`: a key in `Authorization: Bearer`, its tenant, its scopes and its limits.
+"""Authentication with `[auth] mode = "keys"`: a key in `Authorization: Bearer`, its tenant, its scopes and its limits.
 
 A key is sent by a program and by no browser on its own, so that no web page can borrow it: Host and Origin need no look here.
 Plain ASGI: it touches no byte of a stream. `tests/wire/test_keys.py` tries it.
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class KeyHolders:
-    """Lets in who shows a key that is valid now. Revoking one is felt by the next request."""
+    """Admits requests with a key that is valid now. A revoked key is refused from the next request on."""
 
     def __init__(self, app: ASGIApp, *, keys: ApiKeys, clock: Clock) -> None:
         self._app = app

@@ -76,7 +76,7 @@ def _headers(left_out: Sequence[str]) -> dict[str, str]:
 
 
 async def _nothing() -> None:
-    """A reader of a stored response leaves nothing to let go of."""
+    """A reader of a stored response has nothing to release."""
 
 
 async def _while_there(request: Request, wanted: Callable[[], Awaitable[T]]) -> T | None:

@@ -1,4 +1,4 @@
-"""Reads the one file of a multipart upload while it arrives. Takes no more bytes than a file may have, whatever is announced."""
+"""Reads the one file of a multipart upload while it arrives. Takes no more bytes than a file may have, whatever length is announced."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager

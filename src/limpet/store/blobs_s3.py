@@ -30,7 +30,7 @@ _ANSWER = re.compile(r"<Code>([^<]{1,100})</Code>.*?<Message>([^<]{1,300})</Mess
 
 
 class S3Blobs:
-    """See `store.blobs.Blobs`. Opening it asks the bucket once, so that a wrong name or key is told at the start.
+    """See `store.blobs.Blobs`. Opening it asks the bucket once, so that a wrong name or key is reported at the start.
 
     A process killed in mid-upload leaves an unfinished multipart upload, which is no object; the bucket's own rule for those
     (AbortIncompleteMultipartUpload) removes it.

@@ -12,7 +12,7 @@ from limpet.store.tables import journal
 
 COLUMNS = ("response_id", "seq", "tenant", "step", "type", "data", "exec_id", "stream", "raw_offset")
 PAGE = 256
-# Rows of one statement, tried from the largest: the driver lets go of the interpreter once a statement, not once a row, and
+# Rows of one statement, tried from the largest: the driver releases the GIL once per statement, not once per row, and
 # in a busy process getting it back is what takes the time.
 SIZES = (64, 16, 4, 1)
 

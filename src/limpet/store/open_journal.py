@@ -60,7 +60,7 @@ class OpenJournal:
         self.raise_failure()
 
     async def close(self) -> None:
-        """Flush, and no more entries; tails end behind the last one. Cancelled or failed it is closed all the same: what was
+        """Flush and accept no further entries; tails end behind the last one. Cancelled or failed it is closed all the same: what was
         appended is still committed where it can be. Twice is quiet."""
         if self.closed:
             return
@@ -97,7 +97,7 @@ class OpenJournal:
         self._wake()
 
     def end(self) -> None:
-        """No more entries."""
+        """Accept no further entries."""
         self.closed = True
         self._wake()
 
@@ -107,7 +107,7 @@ class OpenJournal:
         return self.closed and (self.failure is not None or self._committed >= self._appended)
 
     def delete(self) -> None:
-        """It is gone: its tails end, and who goes on writing is told."""
+        """The response was deleted: its tails end, and later writes raise."""
         self.deleted = True
         self.fail(f"The journal of {self.response_id} was deleted.")
         self.end()

@@ -212,7 +212,7 @@ counters = Table(
     Column("value", BigInteger, nullable=False),
 )
 
-# Who may ask, where the gateway asks for keys. `digest` is of the key's secret half; the key itself is nowhere.
+# API keys, for `[auth] mode = "keys"`. `digest` is of the key's secret half; the key itself is not stored.
 api_keys = Table(
     "api_keys",
     metadata,

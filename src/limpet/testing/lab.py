@@ -102,7 +102,7 @@ class Lab:
         return await finished(await self.start(what, box=box, **options))
 
     async def is_gone(self, pid: int, *, box: Sandbox | None = None) -> bool:
-        """Whether that process of the sandbox lives no more. A zombie is gone: `kill -0` would still find it."""
+        """Whether that process of the sandbox has died. A zombie counts as dead: `kill -0` would still find it."""
         script = f"sed 's/.*) //' /proc/{pid}/stat 2>/dev/null | cut -c 1"
         return (await self.run(script, box=box)).stdout.strip() in (b"", b"Z", b"X")
 

@@ -62,7 +62,7 @@ class FunctionNames:
         return self._by_function.get(function)
 
     def function(self, name: str, namespace: str | None) -> str:
-        """The function that stands for a tool, also for one that is among the tools no more."""
+        """The function that represents a tool, also one that is no longer among the tools."""
         known = self._functions.get((namespace, name))
         if known is not None:
             return known

@@ -125,7 +125,7 @@ class Upstream(Protocol):
 
     @property
     def tool_types(self) -> frozenset[str] | None:
-        """The types of tools that it takes beside the shell, in a turn and within a namespace; None: it is given whatever there is."""
+        """The types of tools that it accepts besides the shell, in a turn and within a namespace; None: every type."""
         ...
 
     async def __aenter__(self) -> Self: ...

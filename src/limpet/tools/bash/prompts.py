@@ -54,7 +54,7 @@ def find_prompt(*outputs: str) -> Prompt | None:
 
 
 def hang_directive(prompt: Prompt) -> str:
-    """What a model is told when a command failed at a prompt."""
+    """The hint for a model whose command failed at a prompt."""
     return (
         f"It asked {prompt.line!r} and no one can answer. Do not run it again as it is: {prompt.remedy}."
         " Where it must be answered, start it with run_in_background=true and send the answer by stdin_text"

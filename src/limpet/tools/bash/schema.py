@@ -47,7 +47,7 @@ class BashRequest:
 
 
 def parameters() -> JsonObject:
-    """The JSON Schema that the model sees. It stays open: the hidden parameters are told in the results where they are of use."""
+    """The JSON Schema that the model sees. It allows additional properties: results name the hidden parameters where they are of use."""
     return {
         "type": "object",
         "properties": {

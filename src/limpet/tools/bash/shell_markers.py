@@ -91,7 +91,7 @@ class MarkedScript:
 
 
 def asking(command: str, shell: str | None) -> MarkedScript:
-    """`command`, so that the shell's last directory is told."""
+    """`command`, wrapped so that the shell reports its last directory."""
     if stays_where_it_is(command):
         return MarkedScript(Script(command) if shell is None else Argv((shell, "-c", command)), None)
     mark = new_mark()
@@ -120,7 +120,7 @@ def new_mark() -> str:
 
 
 class MarkerReader:
-    """Takes what is told out of a stream's text, piece by piece: lines that begin with the mark, wherever they begin."""
+    """Takes the shell's reports out of a stream's text, piece by piece: lines that begin with the mark."""
 
     def __init__(self, mark: str) -> None:
         self._said = re.compile(re.escape(mark) + r" (pid|end) (\d+)\r?\n")
@@ -130,7 +130,7 @@ class MarkerReader:
         self.end: int | None = None
 
     def feed(self, text: str) -> str:
-        """The text without what is told; the start of a mark that may still come is held back."""
+        """The text without the reports; the beginning of what may be a mark is held back."""
         text = self._held + text
         while (said := self._said.search(text)) is not None:
             if said[1] == "pid" and self.pid is None:

@@ -1,4 +1,4 @@
-"""One background task: its output in rings, its end, and what is told of it. Who starts and ends it is in `background`."""
+"""One background task: its output in ring buffers, its end and its notifications. `background` starts and ends it."""
 
 import logging
 from dataclasses import dataclass, field
@@ -126,12 +126,12 @@ class Task:
         return find_prompt(*(tail for tail in tails if tail))
 
     def stream(self, matcher: LineMatcher) -> None:
-        """From now on lines that the matcher picks are told; the same pattern twice tells once."""
+        """Report lines that the matcher picks from now on; a pattern that is given twice reports once."""
         if all(matcher.pattern != known.pattern for known in self._matchers):
             self._matchers.append(matcher)
 
     async def wait(self, most: float) -> None:
-        """Until it has ended, at most so many seconds. Who waits sees the end, so that it is not told beside."""
+        """Wait until it has ended, at most so many seconds. The caller sees the end itself, so no notification of it is sent."""
         self._waiters += 1
         try:
             with anyio.move_on_after(most):
@@ -275,7 +275,7 @@ class Pauses:
 
 
 def asks_for_input(prompt: Prompt, task_id: str) -> str:
-    """What a model is told of a running task that waits at a question."""
+    """The hint for a model about a running task that waits at a prompt."""
     return (
         f'It waits at {prompt.line!r}. Answer with Bash(task_id="{task_id}", stdin_text="…"), or end it with'
         f' Bash(task_id="{task_id}", kill=true) and start it so that it does not ask: {prompt.remedy}.'

@@ -11,7 +11,7 @@ MOST_HASHED = 256 << 20
 
 async def describe(files: Files, path: str, *, shown: str) -> JsonObject:
     """`{"path", "sha256", "bytes"}` of a regular file, without `sha256` of one beyond MOST_HASHED bytes; `{"path", "error"}` of anything
-    else. `shown` is the path that is told."""
+    else. `shown` is the path in the result."""
     digest = hashlib.sha256()
     size = 0
     try:
