@@ -48,7 +48,7 @@ RequestedSkill = SkillReference | InlineSkill
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A skill that can be mounted, under the name and with the description that the model is told."""
+    """A skill that can be mounted, under the name and with the description that the model is given."""
 
     name: str
     description: str

@@ -265,7 +265,7 @@ class Boxes:
         await to_thread.run_sync(write_skills, directory_of(record, self._directory) / SKILLS_DIRECTORY, skills)
 
     async def sleep(self, record: ContainerRecord) -> None:
-        """End its box and keep its files; who enters next is told. Call with `boot_lock` held."""
+        """End its box and keep its files; the next caller that enters it is told. Call with `boot_lock` held."""
         box = self.of(record.id)
         if sandbox := box.sandbox or await self._attach(record):
             await sandbox.destroy()

@@ -284,7 +284,7 @@ class ContainerManager:
             box.leases -= 1
             if box.leases == 0:
                 self.admission.rest(container_id)
-            # A failing store is told by whatever writes next; here it would hide how the block ended.
+            # A failing store is reported by the next write; raised here it would hide how the block ended.
             if self._clock.now() - used >= FRESH:
                 with anyio.move_on_after(CLOSING, shield=True), suppress(StoreError):
                     await self._rows.touch(container_id, self._clock.now())

@@ -95,7 +95,7 @@ class WatchedTree:
             self._fired |= {path[len(self._shown) + 1 :] for path in paths}
 
     def close(self) -> None:
-        """Watch it no more. A later look reads everything, and watches again."""
+        """Stop watching it. A later look reads everything, and watches again."""
         for path in list(self._nodes):
             self._forget(path)
         self.is_whole = True

@@ -1,4 +1,4 @@
-"""What a process printed, kept until it is forgotten, readable again from any byte. Knows nothing of processes.
+"""A process's output, kept until it is forgotten and readable again from any byte. Knows nothing of processes.
 
 Each stream lies in memory up to `MEMORY`, then in a file that has no name. Nothing is dropped: a writer waits while an
 attached reader is `BEHIND` bytes back, and for good once `CAP` bytes are held (docs/runtimes.md).
@@ -68,7 +68,7 @@ class Spool:
         self._wake()
 
     def discard(self, error: Exception | None = None) -> None:
-        """Let go of everything, now and later: writers never wait again, readers get nothing more, or `error`."""
+        """Drop everything, now and later: writers never wait again, readers end, or raise `error`."""
         self._ended = self._discards = True
         self._error = self._error or error
         for stored in self._stored.values():

@@ -49,7 +49,7 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It must not run. `reason` is what the asker is told; for `lasts` seconds the same question is answered so without asking."""
+    """It must not run. `reason` is shown to the caller; for `lasts` seconds the same question gets this answer without asking."""
 
     reason: str = ""
     lasts: float = EXPIRY
@@ -66,7 +66,7 @@ _NOBODY = Refused(
 
 @dataclass(slots=True)
 class _Question:
-    """A question under way; who asks the same meanwhile waits for its answer."""
+    """A question under way; callers with the same question wait for its answer."""
 
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: Answer | None = None

@@ -92,7 +92,7 @@ class CommandGuard:
         roots: Sequence[str] | None = None,
         session: str | None = None,
     ) -> "CommandGuard":
-        """These and more: what is added binds beside what is here."""
+        """These rules and further ones: a command must pass both."""
         rules = replace(self, roots=self.roots if roots is None else tuple(roots), session=session or self.session)
         if policy is not None:
             places = self.surroundings.places
@@ -114,7 +114,7 @@ class CommandGuard:
 
     @property
     def redactor(self) -> Redactor:
-        """What records are screened with, and output where it is."""
+        """What redacts records, and output where redaction was asked for."""
         return self.screening or self.recording or default_redactor()
 
     @property

@@ -62,7 +62,7 @@ class WorkspaceContext:
         return workspace
 
     async def close(self) -> None:
-        """Leave the block: the box ends, or is let go of, as `lifetime` says. Twice is quiet, also at once from several tasks. Raises
+        """Leave the block: the box is ended or released, as `lifetime` says. Twice is quiet, also at once from several tasks. Raises
         what the block raised, such as a part of the box that broke."""
         if self._owner is None:
             raise ConfigInvalid("workspace", "close", "it is not open by `open()`; `async with` closes what it opened.")

@@ -21,7 +21,7 @@ _MARK_EVERY = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedChunk(Chunk):
-    """Screened bytes. `restart` is the raw offset up to which they tell all and from which an empty screen would go on with the same;
+    """Redacted bytes. `restart` is the raw offset up to which they tell all and from which an empty screen would go on with the same;
     None where the screen holds something back or looks at what came before."""
 
     restart: int | None
@@ -48,7 +48,7 @@ class _RestartPoints:
     shown: int = 0
 
     def before(self, screened: int) -> tuple[int, int]:
-        """The last place at or before that screened offset."""
+        """The last place at or before that offset of redacted output."""
         return next(place for place in reversed(self.places) if place[1] <= screened)
 
     def add(self, raw: int, screened: int) -> None:
@@ -96,7 +96,7 @@ class _Reading:
         return self._shown(out)
 
     def pause(self) -> Chunk | None:
-        """Let go of what is held back, since nothing more comes; not where another reader has seen that more came."""
+        """Release what is held back, since the output has ended; not where another reader has seen that more came."""
         if self.raw < self._marks.furthest and not self._marks.paused_at(self.raw):
             return None
         self._marks.pause(self.raw)
@@ -185,11 +185,11 @@ class RedactedProcess:
                 return
 
     async def extent(self) -> tuple[Position, Position]:
-        """From the beginning to what has been screened so far."""
+        """From the beginning to what has been redacted so far."""
         return START, Position(stdout=self._marks["stdout"].shown, stderr=self._marks["stderr"].shown)
 
     def read_to(self, stream: Stream) -> int:
-        """How many raw bytes of a stream were screened so far."""
+        """How many raw bytes of a stream have been redacted so far."""
         return self._marks[stream].furthest
 
     async def wait(self) -> Outcome:

@@ -106,6 +106,6 @@ class Workspaces:
         except Exception as error:
             if not is_open:
                 raise
-            # The others go on, or close as they should; the next who asks for this one gets it opened anew.
+            # The others go on, or close as they should; the next caller that asks for this one gets it opened anew.
             log.exception("A workspace failed.")
             entry.workspace, entry.problem = None, str(error)

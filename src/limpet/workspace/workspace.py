@@ -37,7 +37,7 @@ What = str | Script | Argv | Sequence[str]
 
 
 class Workspace:
-    """One sandbox, as a caller uses it, behind its rules. Without rules nothing is judged, screened or put on record."""
+    """One sandbox, as a caller uses it, behind its rules. Without rules nothing is judged, redacted or recorded."""
 
     def __init__(self, sandbox: Sandbox, *, rules: CommandGuard | None = None, clock: Clock | None = None) -> None:
         self._sandbox = sandbox
@@ -72,7 +72,7 @@ class Workspace:
 
     @property
     def rules(self) -> CommandGuard:
-        """What stands before and behind its commands. Raises ConfigInvalid where it was made without any (`open_workspace` gives some)."""
+        """The guard around its commands. Raises ConfigInvalid where it was made without rules (`open_workspace` gives some)."""
         if self._rules is None:
             raise ConfigInvalid("workspace", "rules", "it was made without rules; open it with open_workspace.")
         return self._rules
@@ -107,12 +107,12 @@ class Workspace:
 
     @property
     def redactor(self) -> Redactor:
-        """What screens its output and records; of the default rules where no redaction was asked for."""
+        """What redacts its output and records; by the default rules where no redaction was asked for."""
         return self.rules.redactor
 
     @property
     def screens(self) -> bool:
-        """Whether output of commands is screened. If not, `run` gives bytes as they are."""
+        """Whether output of commands is redacted. If not, `run` returns the bytes as they are."""
         return self.rules.screening is not None
 
     @property
@@ -248,7 +248,7 @@ class Workspace:
             await self._rules.admit(command, _named(call, "judge"))
 
     async def audit(self, action: str, **facts: Any) -> None:
-        """Put on record what a tool did that ran no command. `facts` are fields of `AuditRecord`; all of them are redacted here."""
+        """Record what a tool did without running a command. `facts` are fields of `AuditRecord`; all of them are redacted here."""
         call = Call(
             action=action,
             description=facts.pop("description", ""),

@@ -91,7 +91,7 @@ class Agent:
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _end_of_life(self) -> float | None:
-        """When the box ends if nothing is heard until then; None while it does not. A command that runs holds it only while a host is
+        """When the box ends if no request arrives until then; None while it does not. A command that runs holds it only while a host is
         connected: one that lost its host (SIGKILL, say) may come to its end for a short while beyond the box's time."""
         if self._ttl is None:
             return None

@@ -104,7 +104,7 @@ class Connection:
         self.socket = sock
         self.descriptor = sock.fileno()
         self.readers: dict[int, OutputReader] = {}
-        self.follows: set[int] = set()  # numbers of the processes whose end it wants to hear of
+        self.follows: set[int] = set()  # numbers of the processes whose end must be reported to it
         self.open = True
         self._in = bytearray()
         self._out = bytearray()
@@ -166,7 +166,7 @@ class Connection:
         self._queue(wire.frame(wire.REPLY, number, wire.encode(told)))
 
     def send_end(self, process: Process) -> None:
-        """Tell that it has ended; with all of its output, where nothing was told of it yet."""
+        """Report that it has ended; together with all of its output, where none of it was sent yet."""
         outcome, code = process.outcome or ("", 0)
         if self._held is not None and self._held[1].process is process and not process.notes:
             number, reader = self._held
@@ -230,7 +230,7 @@ class Connection:
         self._out += data[max(0, sent - queued - len(head)) :]
 
     def _flush(self) -> bool:
-        """False when the socket takes no more for now."""
+        """Send what waits; False when the socket's buffer is full (backpressure)."""
         try:
             while self._out:
                 sent = self.socket.send(memoryview(self._out)[:_OUT_ENOUGH])

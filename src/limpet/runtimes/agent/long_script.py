@@ -85,7 +85,7 @@ class Room:
             orders = orders[os.write(self._orders, orders) :]
 
     def close(self) -> None:
-        """Let go of the pipe; a shell whose room was not filled ends by itself."""
+        """Close the pipe; a shell whose room was not filled then kills itself."""
         for descriptor in (self.orders_end, self._orders):
             if descriptor >= 0:
                 os.close(descriptor)

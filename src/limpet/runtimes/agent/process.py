@@ -87,7 +87,7 @@ class Process:
         return sum(stored.end - stored.start for stored in self.streams.values())
 
     def _make_room(self) -> bool:
-        """Past the cap, let go of the oldest that every reader has got; without a reader nothing goes."""
+        """Past the cap, drop the oldest output that every reader has been sent; without a reader nothing is dropped."""
         for stream, stored in self.streams.items():
             read = [position[stream] for position in self.positions.values()]
             while read and self._kept() >= CAP and min(read) - stored.start >= BLOCK:

@@ -293,7 +293,7 @@ class Requests:
         self._unread_input.append((connection, number, process))
 
     def acknowledge_input(self) -> None:
-        """Answer the writes whose bytes were taken over, or never will be; and let go of what is forgotten and silent."""
+        """Answer the writes whose bytes were accepted, or never will be; and free the processes that were forgotten and print no more."""
         waiting = []
         for connection, number, process in self._unread_input:
             if process.has_input() and process.runs:

@@ -58,7 +58,7 @@ class SpooledOutput:
         self.settle()
 
     def add(self, data: bytes) -> None:
-        """Keep it in memory for now, where those who read along find it; `settle` is due before long."""
+        """Keep it in memory for now, where live readers find it; `settle` is due before long."""
         if self._pieces and len(self._pieces[-1]) + len(data) <= _SMALL:
             self._pieces[-1] += data
         else:
@@ -68,7 +68,7 @@ class SpooledOutput:
 
     def settle(self) -> bool:
         """Move whole blocks to the file. False while the host's disk has no room for them: then they stay in memory, so the
-        caller should take no more for now."""
+        caller should stop reading for now (backpressure)."""
         if self._size < BLOCK:
             return True
         held = b"".join(self._pieces) if len(self._pieces) > 1 else self._pieces[0]

@@ -49,7 +49,8 @@ def are_up() -> bool:
 
 
 def stand_behind() -> None:
-    """In a command's process, before it is executed, and for all that it starts. No way back."""
+    """Restrict this process and all that it starts (landlock_restrict_self(2)); called in a command's child before exec. It cannot be
+    undone."""
     for ruleset in _standing:
         system_call(RESTRICT_SELF, ruleset, 0)
     if _no_new_code:

@@ -133,7 +133,7 @@ class AgentProtocol:
         return wire.frame(wire.GRANT, number, wire.NUMBER.pack(amount))
 
     def leave(self, number: int) -> bytes:
-        """Read no more; the process runs on. Twice is quiet."""
+        """Close the reader; the process goes on. Twice is quiet."""
         reader = self._readers.get(number)
         if reader is None or reader.state == "left":
             return b""

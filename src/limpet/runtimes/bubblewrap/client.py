@@ -41,7 +41,7 @@ _SILENT = "Its agent does not answer any more."
 
 
 class Client:
-    """A connection to one agent. `serve` hears it until it breaks or `close` is called, `keep_sending` sends what the socket did not
+    """A connection to one agent. `serve` reads it until it breaks or `close` is called, `keep_sending` sends what the socket did not
     take at once; then `gone` says why it ended."""
 
     def __init__(self, connected: socket.socket) -> None:

@@ -125,7 +125,7 @@ class LiveBox:
             self.bounded.set()
 
     async def watch(self, ref: SandboxRef) -> None:
-        """Look at its disk until it has ended or is let go of."""
+        """Watch its disk until it has ended or is released."""
         groups, settings = self._shared.groups, self._shared.settings
         watched = WatchedDisk(
             agent=self._agent,
@@ -143,7 +143,7 @@ class LiveBox:
             await watch(watched, self.client, self._shared.lanes)
 
     async def leave(self) -> None:
-        """Let go of it. It runs on, unless it ends with its creator and that is this process."""
+        """Release it. It goes on running, unless its lifetime is that of its creator and that is this process."""
         if self._started is not None and self._started.lifeline is not None:
             await self.end("It was let go of.")
             return

@@ -77,6 +77,6 @@ class Pending:
     is_given_up: bool = False
 
     def give_up(self) -> None:
-        """Wait no more."""
+        """Stop waiting for it."""
         self.is_given_up = True
         self.arrived.set()

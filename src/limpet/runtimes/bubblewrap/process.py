@@ -66,7 +66,7 @@ class BubblewrapProcess:
 
     async def output(self, since: Position = START) -> AsyncIterator[Chunk]:
         if self.number is None:
-            return  # nothing was heard of it
+            return  # the agent has reported nothing of it
         if since == START and self._ahead is not None:
             reading, self._ahead = self._ahead, None
         else:

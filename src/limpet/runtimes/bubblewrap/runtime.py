@@ -104,7 +104,7 @@ class BubblewrapRuntime:
                 try:
                     await sandbox.release()
                 except OSError as error:
-                    # The next one is let go of all the same; what is left of this one is swept at the next start.
+                    # The next one is released all the same; the remains of this one are swept at the next start.
                     log.error("The sandbox %s could not be let go of: %s.", sandbox.ref.name, error)
         await self._stack.aclose()
         self._shared.tasks = None
@@ -229,7 +229,7 @@ class BubblewrapRuntime:
         return self._made(ref, live)
 
     def _made(self, ref: SandboxRef, live: LiveBox) -> BubblewrapSandbox:
-        """A sandbox over that connection, known here until it is let go of."""
+        """A sandbox over that connection, registered here until it is released."""
         directories = {path: Path(directory) for path, directory in ref.facts["files"].items()}
         directories["/tmp"] = BoxPaths.of(self._settings.home, ref.name).private[0]
 

@@ -82,7 +82,7 @@ class LocalSandbox:
         await self._serves.wait()
 
     async def serve(self) -> None:
-        """Hear how commands end, until the keeper is gone."""
+        """Receive how commands end, until the keeper is gone."""
         try:
             async with anyio.create_task_group() as tasks:
                 self._supervisor = BoxSupervisor(tasks, self._ref.name, end=self.fail, inject_fault=self._inject_fault)

@@ -65,5 +65,5 @@ def is_obeyed_unexported(name: str) -> bool:
 
 
 def is_harmless_locale(name: str, text: str | None) -> bool:
-    """LC_ALL=C and its like, which sort and grep are told every day."""
+    """LC_ALL=C and the like, which scripts often set for sort and grep."""
     return (name == "LANG" or name.startswith("LC_")) and text in _HARMLESS_LOCALES
