@@ -8,11 +8,12 @@ from pathlib import Path
 
 from bench.table import Line, Scale, by_turns, compared
 from limpet import wiring
-from limpet.containers.container import ContainerSettings
 from limpet.containers.manager import ContainerManager
+from limpet.containers.settings import ContainerSettings
 from limpet.core.errors import LimpetError
 from limpet.runtimes.hostfiles import HostFiles
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
+from limpet.store.settings import DatabaseSettings
 
 TENANT = "default"
 PER_DIRECTORY = 50

@@ -12,14 +12,14 @@ from sqlalchemy import insert
 from bench.gateway import LIMPET, home, program
 from bench.idle import box_mib
 from bench.table import Line, NotMeasured, Row, Scale, compared, seconds
-from limpet.containers.admission import AdmissionLimits
-from limpet.containers.container import ContainerSettings
 from limpet.containers.manager import ContainerManager
+from limpet.containers.settings import ContainerSettings
 from limpet.core.clock import SystemClock
 from limpet.core.ports import Offer
 from limpet.store.containers import ContainerRecord
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.records import columns_of
+from limpet.store.settings import DatabaseSettings
 from limpet.store.tables import containers
 from limpet.wiring import load_runtime
 
@@ -37,7 +37,7 @@ async def rows(scale: Scale) -> list[Line]:
 @asynccontextmanager
 async def _manager(directory: Path, most: int | None) -> AsyncIterator[ContainerManager]:
     runtime = load_runtime("bubblewrap", home=directory)
-    settings = ContainerSettings(admission=AdmissionLimits(most=most))
+    settings = ContainerSettings(max_live_boxes=most)
     async with (
         Database(DatabaseSettings(), home=directory) as database,
         runtime,

@@ -10,11 +10,12 @@ import anyio
 
 from bench.table import Line, Scale, by_turns, compared
 from limpet.core.ids import new_id
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.entries import COLUMNS, Entry, row_of
 from limpet.store.journal import Journal
 from limpet.store.open_journal import OpenJournal
 from limpet.store.responses import ResponseRecord, Responses
+from limpet.store.settings import DatabaseSettings
 from limpet.store.sqlite import connect
 
 LOGS = 50

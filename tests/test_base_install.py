@@ -49,7 +49,7 @@ asyncio.run(main())
 """
 
 USES = {
-    "the public names": "import limpet, limpet.tools; [getattr(limpet, name) for name in limpet.__all__]; print('hi')",
+    "the public names": "import limpet, limpet.tools; [getattr(limpet, name) for name in dir(limpet)]; print('hi')",
     "the conformance suite": "import limpet.testing; print('hi')",
     "settings": "from limpet.config import load_config; load_config(environ={}); print('hi')",
     "bubblewrap": "import limpet.runtimes.bubblewrap; print('hi')",

@@ -6,7 +6,8 @@ import pytest
 from limpet.containers.manager import ContainerManager
 from limpet.core.ports import Runtime
 from limpet.runtimes.local.runtime import LocalRuntime
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
+from limpet.store.settings import DatabaseSettings
 from tests.containers.turned import TurnedClock
 
 

@@ -12,15 +12,16 @@ import pytest
 
 from limpet.containers.attachments import IncomingFile
 from limpet.containers.captures import MOST_HASHED, TOGETHER
-from limpet.containers.container import ContainerSettings
 from limpet.containers.file_index import FileIndex
 from limpet.containers.lease import Lease
 from limpet.containers.manager import ContainerManager
+from limpet.containers.settings import ContainerSettings
 from limpet.core.errors import RequestInvalid
 from limpet.core.ports import Runtime
 from limpet.runtimes.memory import MemoryRuntime
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.files import ContainerFileRecord, ContainerFiles
+from limpet.store.settings import DatabaseSettings
 from tests.containers.test_files import TENANT, captured, download, new, pieces_of
 from tests.containers.turned import TurnedClock
 from tests.store.disk import Disk, mount, unmount

@@ -9,16 +9,16 @@ from limpet.containers.changes import safe_name
 from limpet.containers.container import (
     MIB,
     SLACK,
-    BoxSettings,
     ExpiryPlan,
-    ShellLimits,
     expires_at,
     plan_expiry,
     read_ref,
     sandbox_spec,
     stored_ref,
 )
+from limpet.containers.settings import ShellLimits
 from limpet.containers.wire_objects import container_object
+from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import MICROSECONDS
 from limpet.core.ports import Held, Limits, Offer, SandboxRef, TimeToLive, WhileOwned
 from limpet.store.containers import ContainerRecord
@@ -63,7 +63,6 @@ def test_which_containers_expire(record: ContainerRecord, now: int, busy: frozen
 @pytest.mark.parametrize(
     "asked, default, box, most, memory",
     [
-        (None, None, None, None, None),
         (None, None, 512, None, 512 * MIB),
         (None, 256, 512, None, 256 * MIB),
         (128 * MIB, 256, 512, None, 128 * MIB),
@@ -72,7 +71,7 @@ def test_which_containers_expire(record: ContainerRecord, now: int, busy: frozen
     ],
 )
 def test_the_request_goes_before_the_default_and_the_default_before_the_box(
-    asked: int | None, default: int | None, box: int | None, most: int | None, memory: int | None
+    asked: int | None, default: int | None, box: int, most: int | None, memory: int | None
 ) -> None:
     record = replace(RECORD, spec={"memory": asked})
     limits = ShellLimits(default_mem_limit_mb=default, max_mem_limit_mb=most)

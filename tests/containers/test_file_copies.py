@@ -7,8 +7,9 @@ import pytest
 from limpet.containers.file_copies import copy_captured
 from limpet.store.blob_storage import BlobStorage, kept_in
 from limpet.store.containers import ContainerRecord, Containers
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.files import ContainerFileRecord, ContainerFiles
+from limpet.store.settings import DatabaseSettings
 from tests.store.samples import a_container, a_file
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from limpet.containers.container import ContainerSettings
 from limpet.containers.lease import Lease
 from limpet.containers.manager import ContainerManager
+from limpet.containers.settings import ContainerSettings
 from limpet.containers.wire_objects import container_file_object
 from limpet.core.errors import NotFound, RequestInvalid, RequestTooLarge
 from limpet.core.ports import Runtime

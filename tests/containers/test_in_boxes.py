@@ -12,7 +12,8 @@ from limpet.containers.manager import ContainerManager
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import SandboxGone
 from limpet.core.ports import Runtime, SandboxSpec, TimeToLive
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
+from limpet.store.settings import DatabaseSettings
 from tests.containers.turned import TurnedClock
 from tests.support.runtimes import opened
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from limpet.containers.attachments import InlineSkill, SkillReference
-from limpet.containers.container import MIB, ContainerSettings, ContainerSpec, ShellLimits
+from limpet.containers.container import MIB, ContainerSpec
 from limpet.containers.requested_spec import checked_name, narrow, parse_memory
+from limpet.containers.settings import ContainerSettings, ShellLimits
 from limpet.core.errors import RequestInvalid
 from limpet.core.ports import Offer
 
@@ -144,8 +145,12 @@ def test_a_refusal_names_what_was_asked_and_what_is_allowed() -> None:
 
 
 def test_more_memory_than_the_host_has_is_refused_by_name() -> None:
-    limits = ShellLimits(host_memory_mb=2048)
-    given: dict[str, Any] = {"settings": ContainerSettings(), "limits": limits, "offers": ALL}
+    given: dict[str, Any] = {
+        "settings": ContainerSettings(),
+        "limits": ShellLimits(),
+        "offers": ALL,
+        "host_memory_mb": 2048,
+    }
     assert narrow({"memory_limit": "2g"}, **given).memory == 2 << 30
     with pytest.raises(RequestInvalid, match="64g of memory was asked for; this gateway's host has 2048m") as refused:
         narrow({"memory_limit": "64g"}, **given)

@@ -6,7 +6,6 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from ipaddress import ip_network
 
 import anyio
 import pytest
@@ -15,11 +14,12 @@ from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.tls import TLSListener, TLSStream
 
 from limpet.core.errors import FetchFailed, FetchRefused
-from limpet.egress.fetch import Fetcher, FetchSettings, check_url
+from limpet.egress.fetch import Fetcher, check_url
+from limpet.egress.settings import FetchSettings
 
 pytestmark = pytest.mark.anyio
 HOST = "files.example.com"
-LOOPBACK = (ip_network("127.0.0.1/32"),)
+LOOPBACK = ("127.0.0.1/32",)
 Answers = dict[str, bytes | Callable[[TLSStream], object]]
 
 
@@ -52,7 +52,7 @@ class Server:
         return f"https://{host}:{self.port}{path}"
 
     def fetcher(self, names: Names | None = None, **settings: object) -> Fetcher:
-        bounds = {"allowed_networks": LOOPBACK, "ports": frozenset({443, self.port}), "seconds": 5.0} | settings
+        bounds = {"allowed_networks": LOOPBACK, "ports": (443, self.port), "timeout_secs": 5.0} | settings
         return Fetcher(
             FetchSettings(**bounds),  # type: ignore[arg-type]  # the tests name its fields
             tls=self.tls,
@@ -165,7 +165,7 @@ async def test_a_server_that_never_ends_runs_into_the_deadline() -> None:
         silent = listener.extra(SocketAttribute.local_port)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listener.serve, _hold)
-            fetcher = server.fetcher(ports=frozenset({silent}), seconds=0.3)
+            fetcher = server.fetcher(ports=(silent,), timeout_secs=0.3)
             with pytest.raises(FetchFailed, match=r"within 0\.3 seconds"):
                 await fetched(fetcher, f"https://{HOST}:{silent}/x")
             tasks.cancel_scope.cancel()
@@ -179,7 +179,7 @@ async def _hold(stream: SocketStream) -> None:
 async def test_a_certificate_of_nobody_we_trust_is_a_failure() -> None:
     async with serving({"/data.csv": head(b"x")}) as server:
         fetcher = Fetcher(
-            FetchSettings(allowed_networks=LOOPBACK, ports=frozenset({server.port})),
+            FetchSettings(allowed_networks=LOOPBACK, ports=(server.port,)),
             resolve=Names({HOST: [["127.0.0.1"]]}),
         )
         with pytest.raises(FetchFailed):

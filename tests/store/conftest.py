@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.journal import Journal
+from limpet.store.settings import DatabaseSettings
 from tests.store.disk import Disk, mount, unmount
 
 

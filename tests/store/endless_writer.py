@@ -6,10 +6,11 @@ from pathlib import Path
 import anyio
 
 from limpet.core.ids import new_id
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.entries import Entry
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
+from limpet.store.settings import DatabaseSettings
 
 LOGS = 8
 

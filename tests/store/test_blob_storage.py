@@ -16,7 +16,8 @@ from limpet.store.blob_storage import BlobStorage, StorageSettings
 from limpet.store.blobs import BLOCK, Blobs
 from limpet.store.blobs_database import DatabaseBlobs
 from limpet.store.blobs_filesystem import FilesystemBlobs
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
+from limpet.store.settings import DatabaseSettings
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,8 @@ from limpet.store.blobs import BLOCK, Blobs, in_blocks
 from limpet.store.blobs_database import DatabaseBlobs
 from limpet.store.blobs_filesystem import FilesystemBlobs
 from limpet.store.blobs_s3 import S3Blobs
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
+from limpet.store.settings import DatabaseSettings
 from tests.store.disk import Disk
 from tests.support.s3 import KEYS, REGION, Server, s3_server
 

@@ -14,10 +14,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, func, insert, select, text
 
 from limpet.core.errors import DatabaseUnusable, StoreFailed
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.records import columns_of
 from limpet.store.responses import Responses
 from limpet.store.schema import MIGRATIONS, prepare
+from limpet.store.settings import DatabaseSettings
 from limpet.store.sqlite import locate
 from limpet.store.tables import metadata, responses
 from tests.store.disk import Disk

@@ -9,12 +9,13 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from limpet.core.errors import StoreFailed
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.entries import Entry
 from limpet.store.executions import Executions
 from limpet.store.journal import Journal
 from limpet.store.open_journal import OpenJournal
 from limpet.store.responses import Responses
+from limpet.store.settings import DatabaseSettings
 from tests.store.disk import Disk
 from tests.store.samples import a_response, an_execution, entries
 

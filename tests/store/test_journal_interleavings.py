@@ -8,10 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.entries import Entry
 from limpet.store.journal import Journal
 from limpet.store.responses import Responses
+from limpet.store.settings import DatabaseSettings
 from tests.store.samples import a_response, entries
 
 pytestmark = pytest.mark.anyio

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.keys import USUAL, ApiKeys, NewKey
+from limpet.store.settings import DatabaseSettings
 
 pytestmark = pytest.mark.anyio
 

@@ -215,7 +215,7 @@ async def test_cancelling_the_caller_closes_the_connection() -> None:
 
 
 async def test_a_provider_that_falls_silent_is_broken_after_its_timeout() -> None:
-    async with provider(reply("one two three", hold_after=5), idle_timeout=0.2) as (_, upstream):
+    async with provider(reply("one two three", hold_after=5), idle_timeout_secs=0.2) as (_, upstream):
         with pytest.raises(UpstreamBroken):
             await ask(upstream)
 

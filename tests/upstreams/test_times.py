@@ -51,7 +51,7 @@ async def asked(upstream: Upstream) -> list[TurnEvent]:
 
 
 async def test_a_provider_that_says_nothing_after_its_head_is_given_up(kind: str) -> None:
-    async with provider(kind, reply("one", hold_after=0), first_byte_timeout=0.2) as (server, upstream):
+    async with provider(kind, reply("one", hold_after=0), first_byte_timeout_secs=0.2) as (server, upstream):
         with pytest.raises(UpstreamRefused, match="first_byte_timeout_secs"):
             await asked(upstream)
     assert len(server.requests) == 1  # silence may be long work: it is not asked again
@@ -61,7 +61,7 @@ async def test_a_provider_that_never_answers_is_given_up(kind: str) -> None:
     # A queue of connections that is never taken from: what is sent is never read.
     with socket.create_server(("127.0.0.1", 0)) as deaf, anyio.fail_after(5):
         address = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
-        settings = given(kind, address, first_byte_timeout=0.2, idle_timeout=60.0)
+        settings = given(kind, address, first_byte_timeout_secs=0.2, idle_timeout_secs=60.0)
         async with KINDS[kind][1](settings) as upstream:
             with pytest.raises(UpstreamRefused, match="first_byte_timeout_secs"):
                 await asked(upstream)
@@ -69,7 +69,7 @@ async def test_a_provider_that_never_answers_is_given_up(kind: str) -> None:
 
 @pytest.mark.parametrize("first_byte", [0.1, 5.0], ids=["held-by-the-client", "held-here"])
 async def test_an_answer_that_stands_still_has_broken_off(kind: str, first_byte: float) -> None:
-    times = {"first_byte_timeout": max(first_byte, 0.3), "idle_timeout": 0.3}
+    times = {"first_byte_timeout_secs": max(first_byte, 0.3), "idle_timeout_secs": 0.3}
     async with provider(kind, reply("one two three", hold_after=4), **times) as (_, upstream):
         with pytest.raises(UpstreamBroken, match="idle_timeout_secs"):
             await asked(upstream)
@@ -77,7 +77,7 @@ async def test_an_answer_that_stands_still_has_broken_off(kind: str, first_byte:
 
 async def test_the_first_byte_may_take_longer_than_what_follows(kind: str) -> None:
     async with (
-        provider(kind, reply("one", hold_after=0), first_byte_timeout=5.0, idle_timeout=0.2) as (
+        provider(kind, reply("one", hold_after=0), first_byte_timeout_secs=5.0, idle_timeout_secs=0.2) as (
             server,
             upstream,
         ),
@@ -97,7 +97,7 @@ async def test_the_first_byte_may_take_longer_than_what_follows(kind: str) -> No
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_wait_that_outlasts_the_budget_is_not_waited(kind: str, status: int) -> None:
     refused = Refuse(status, "Later.", headers={"retry-after": "7"})
-    async with provider(kind, refused, reply("late"), retry_budget=6.5) as (server, upstream):
+    async with provider(kind, refused, reply("late"), retry_budget_secs=6.5) as (server, upstream):
         with pytest.raises(UpstreamRefused, match="Later") as told:
             await asked(upstream)
     assert (told.value.status, told.value.retry_after) == (status, 7.0)
@@ -106,7 +106,7 @@ async def test_a_wait_that_outlasts_the_budget_is_not_waited(kind: str, status: 
 
 async def test_waits_and_attempts_add_up_to_the_budget(kind: str) -> None:
     slow = Refuse(429, "Later.", headers={"retry-after-ms": "300"})
-    async with provider(kind, *[slow] * 9, retry_budget=0.7, max_retries=50) as (server, upstream):
+    async with provider(kind, *[slow] * 9, retry_budget_secs=0.7, max_retries=50) as (server, upstream):
         with pytest.raises(UpstreamRefused) as told:
             await asked(upstream)
     assert told.value.retry_after == 0.3
@@ -114,7 +114,7 @@ async def test_waits_and_attempts_add_up_to_the_budget(kind: str) -> None:
     assert 2 <= len(server.requests) <= 3
 
 
-@pytest.mark.parametrize("settings", [{"max_retries": 0}, {"retry_budget": 0.0}])
+@pytest.mark.parametrize("settings", [{"max_retries": 0}, {"retry_budget_secs": 0.0}])
 async def test_it_can_be_asked_only_once(kind: str, settings: dict[str, Any]) -> None:
     async with provider(kind, Refuse(500), reply("late"), **settings) as (server, upstream):
         with pytest.raises(UpstreamRefused):
@@ -125,7 +125,7 @@ async def test_it_can_be_asked_only_once(kind: str, settings: dict[str, Any]) ->
 @pytest.mark.parametrize("told", ["inf", "nan", "-1", "1e400", "soon", "99999999999999999999"])
 async def test_a_wait_that_makes_no_sense_harms_nothing(kind: str, told: str) -> None:
     refused = Refuse(429, headers={"retry-after": told})
-    async with provider(kind, refused, retry_budget=0.0) as (_, upstream):
+    async with provider(kind, refused, retry_budget_secs=0.0) as (_, upstream):
         with pytest.raises(UpstreamRefused) as raised:
             await asked(upstream)
     assert raised.value.status in (429, 400)

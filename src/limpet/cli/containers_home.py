@@ -15,7 +15,8 @@ from limpet.core.clock import SystemClock
 from limpet.core.errors import HomeUnusable, LimpetError
 from limpet.core.ports import Held
 from limpet.store.containers import Containers
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
+from limpet.store.settings import DatabaseSettings
 from limpet.store.sqlite import locate
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ class HomePlace:
                     write(piece)
 
     def _database(self) -> DatabaseSettings:
-        settings = DatabaseSettings(url=self._config.database.url or "")
-        path = locate(settings.url, home=self._config.home).path
+        settings = self._config.database
+        path = locate(settings.url or "", home=self._config.home).path
         if path is None or not path.exists():
             raise HomeFailed(
                 f"There are no containers in {self._config.home}, and no gateway was named or answers. Set LIMPET_HOME, or name "

@@ -22,7 +22,7 @@ from limpet.core.command import Lost, Position
 from limpet.core.errors import HomeUnusable, LimpetError, OfferMissing, SandboxGone, StoreError
 from limpet.core.ports import Offer, Process, Runtime, Sandbox
 from limpet.store.containers import ContainerRecord, Containers
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.sqlite import locate
 from limpet.workspace.workspace import Workspace
 
@@ -61,8 +61,8 @@ def join(wanted: Joining) -> int:
 async def _join(wanted: Joining) -> int:
     config = load_config(wanted.config)
     async with AsyncExitStack() as stack:
-        settings = DatabaseSettings(url=config.database.url or "")
-        path = locate(settings.url, home=config.home).path
+        settings = config.database
+        path = locate(settings.url or "", home=config.home).path
         if path is None or not path.exists():
             raise JoinFailed(f"There are no containers in {config.home}. Start a gateway there, or set LIMPET_HOME.")
         rows = Containers(await stack.enter_async_context(Database(settings, home=config.home)))

@@ -3,27 +3,27 @@
 Opens nothing but the file and knows no part's inside.
 """
 
-import ipaddress
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from limpet.config.bind import Binder
-from limpet.config.sections import Auth, Database, Features, Provider, Sections, Server, Storage
+from limpet.config.bind import Binder, conflicts
+from limpet.config.sections import Auth, Features, Sections, Server
 from limpet.config.shell_rules import shell_rules
 from limpet.config.sources import find_source, overlaid, source_of
-from limpet.config.storage import conflicts, settled
-from limpet.containers.hosted_shells import ShellRules
+from limpet.config.storage import Storage, settled
+from limpet.containers.shell_rules import ShellRules
 from limpet.core.errors import ConfigInvalid
 from limpet.core.home import home_directory
 from limpet.core.loopback import is_loopback
 from limpet.core.secret import Secret
-from limpet.upstreams.routing import ProviderSettings
+from limpet.store.settings import DatabaseSettings
+from limpet.upstreams.routing import ProviderSettings, ProviderType
 
 BUILT_IN = ProviderSettings(name="limpet", type="script", models=("limpet/script",))
-USUAL_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+USUAL_KEYS: Mapping[ProviderType, str] = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 USUAL_MODELS = {"openai": ("gpt-*", "o[1-9]*", "codex-*"), "anthropic": ("claude-*",)}
 USUAL_HOSTS = {"openai": "api.openai.com", "openai_chat": "api.openai.com", "anthropic": "api.anthropic.com"}
 
@@ -37,7 +37,7 @@ class Config:
     home: Path
     server: Server
     auth: Auth
-    database: Database
+    database: DatabaseSettings
     storage: Storage
     providers: tuple[ProviderSettings, ...]
     features: Features
@@ -95,22 +95,12 @@ def _overridden(sections: Sections, overrides: Overrides) -> Sections:
     return replace(sections, server=server, features=replace(sections.features, shell=shell))
 
 
-def _providers(sections: Mapping[str, Provider], where: str, environ: Mapping[str, str]) -> Iterator[ProviderSettings]:
+def _providers(
+    sections: Mapping[str, ProviderSettings], where: str, environ: Mapping[str, str]
+) -> Iterator[ProviderSettings]:
     for name, section in sections.items():
         _check_provider(name, section, where)
-        yield ProviderSettings(
-            name=name,
-            type=section.type,
-            base_url=section.base_url,
-            api_key=section.api_key,
-            models=section.models,
-            native_shell=section.native_shell,
-            connect_timeout=section.connect_timeout_secs,
-            first_byte_timeout=section.first_byte_timeout_secs,
-            idle_timeout=section.idle_timeout_secs,
-            max_retries=section.max_retries,
-            retry_budget=section.retry_budget_secs,
-        )
+        yield section
     for name, variable in USUAL_KEYS.items():
         if not sections and environ.get(variable):
             yield ProviderSettings(name=name, type=name, api_key=Secret(environ[variable]), models=USUAL_MODELS[name])
@@ -118,7 +108,7 @@ def _providers(sections: Mapping[str, Provider], where: str, environ: Mapping[st
         yield BUILT_IN
 
 
-def _check_provider(name: str, provider: Provider, where: str) -> None:
+def _check_provider(name: str, provider: ProviderSettings, where: str) -> None:
     key = f"providers.{name}"
     if "/" in name:
         raise ConfigInvalid(where, key, "a provider's name has no slash: models are asked for as name/model")
@@ -163,32 +153,20 @@ def _check(sections: Sections, where: str) -> None:
 
 
 def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
-    shell, containers = sections.features.shell, sections.features.containers
-    limits = sections.features.server_tools.shell_limits
-    url = sections.database.url
+    shell, limits = sections.features.shell, sections.features.server_tools.shell_limits
     if sections.auth.mode == "none" and not is_loopback(sections.server.host):
         yield (
             "server.host",
             f'{sections.server.host} can be reached from other machines, and auth.mode = "none" lets in whoever comes; '
             'use 127.0.0.1, or auth.mode = "keys"',
         )
-    if url is not None and not url.startswith("sqlite:"):
-        yield "database.url", 'only SQLite is built; write "sqlite:" and a path'
-    yield from conflicts(sections.storage)
+    yield from conflicts(sections)
     if shell.type == "local" and not shell.unsafe_local:
         yield (
             "features.shell.type",
             "local runs commands on this host with nothing around them; write unsafe_local = true there or start with "
             "--unsafe-local if you mean it, else use bubblewrap",
         )
-    if containers.max_idle_ttl_secs < containers.default_idle_ttl_secs:
-        yield "features.containers.max_idle_ttl_secs", "should be at least default_idle_ttl_secs"
-    for index, network in enumerate(sections.features.file_url.allowed_networks):
-        if not _is_network(network):
-            yield (
-                f"features.file_url.allowed_networks[{index}]",
-                f'"{network}" is not a network; write it as 10.1.0.0/16 or 2001:db8::/32, with no bits set behind the prefix',
-            )
     cap = limits.max_mem_limit_mb
     if cap is not None and (limits.default_mem_limit_mb or shell.memory_mb) > cap:
         yield (
@@ -196,13 +174,3 @@ def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
             f"{cap} is less than what a box gets without asking ({limits.default_mem_limit_mb or shell.memory_mb}); "
             "lower default_mem_limit_mb",
         )
-    if sections.features.responses.compaction.enabled:
-        yield "features.responses.compaction.enabled", "compaction is not built yet; leave it false"
-
-
-def _is_network(text: str) -> bool:
-    try:
-        ipaddress.ip_network(text)
-    except ValueError:
-        return False
-    return True

@@ -1,49 +1,28 @@
 """From TOML's values to frozen dataclasses, with errors that say where, which key and what would be right.
 
 The dataclasses are the schema: their names are the keys, their hints the types, their defaults the defaults. A hint may carry
-marks (`Between`, `Later`, `Names`). Knows no section by name and reads neither files nor the environment.
+marks (`core/settings.py`). Knows no section by name and reads neither files nor the environment.
 """
 
 import dataclasses
 import difflib
-import math
 import re
 import tomllib
 import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_origin
 
 from limpet.core.errors import ConfigInvalid
 from limpet.core.secret import Secret
+from limpet.core.settings import Between, Checked, Later, TableName
 
 T = TypeVar("T")
 
 _REFERENCE = re.compile(r"\$(\$\{|\{([A-Za-z_][A-Za-z0-9_]*)\})")
-
-
-@dataclass(frozen=True, slots=True)
-class Between:
-    """Marks a number, or the numbers of a list, that must lie in this range, ends included."""
-
-    least: float
-    most: float = math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Later:
-    """Marks a choice: these names are known, but what they name is not built yet."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Marks a table whose keys the operator chooses: how a name is spelled that only an environment variable gives."""
-
-    lower: bool = True
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,6 +69,17 @@ def inside(section: object, key: str) -> object:
     return hint if dataclasses.is_dataclass(hint) else None
 
 
+def conflicts(section: object, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Each key below a bound section that does not fit others of its dataclass, and what would be right."""
+    if isinstance(section, Checked):
+        yield from ((f"{prefix}{key}", problem) for key, problem in section.conflicts())
+    for field in dataclasses.fields(section) if dataclasses.is_dataclass(section) else ():
+        value = getattr(section, field.name)
+        named = value.items() if isinstance(value, Mapping) else ()
+        for name, each in [("", value), *((f".{name}", each) for name, each in named)]:
+            yield from conflicts(each, f"{prefix}{field.name}{name}.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binder:
     """Binds one source. `where` names it in errors, `base` is where relative paths begin, `environ` answers `${NAME}`."""
@@ -99,30 +89,32 @@ class Binder:
     environ: Mapping[str, str]
     root: type
 
-    def table(self, section: type[T], raw: object, key: str = "") -> T:
-        """The dataclass from a TOML table. Raises ConfigInvalid for the first thing that is wrong, known keys before unknown
+    def table(self, section: type[T], raw: object, key: str = "", *, name: str = "") -> T:
+        """The dataclass from a TOML table; `name` is the one that the operator chose for it.
+
+        Raises ConfigInvalid for the first thing that is wrong, known keys before unknown
         ones, so that a type not built yet is named rather than its settings."""
         raw = _parsed(raw)
         if not isinstance(raw, Mapping):
             self._wrong(raw, key, "should be a table")
         fields = _fields(section)
         bound = {
-            name: self.value(hint, marks, raw[name], _join(key, name))
-            for name, (hint, marks, _) in fields.items()
-            if name in raw
+            each: self.value(hint, marks, raw[each], _join(key, each))
+            for each, (hint, marks, _) in fields.items()
+            if each in raw
         }
-        for name in raw:
-            if name not in fields:
-                self._unknown(raw[name], key, name, fields)
-        for name, (_, _, required) in fields.items():
-            if required and name not in raw:
-                self._wrong(raw, _join(key, name), "is missing; it has no default")
-        return section(**bound)
+        for each in raw:
+            if each not in fields:
+                self._unknown(raw[each], key, each, fields)
+        for each, (_, _, required) in fields.items():
+            if required and each not in raw:
+                self._wrong(raw, _join(key, each), "is missing; it has no default")
+        return section(**bound, **dict.fromkeys(_named_by_table(section), name))
 
-    def value(self, hint: Any, marks: tuple[object, ...], raw: object, key: str) -> Any:
-        """One value of that type."""
+    def value(self, hint: Any, marks: tuple[object, ...], raw: object, key: str, *, name: str = "") -> Any:
+        """One value of that type; `name` is the one that the operator chose for a table."""
         if dataclasses.is_dataclass(hint):
-            return self.table(typing.cast(type, hint), raw, key)
+            return self.table(typing.cast(type, hint), raw, key, name=name)
         if get_origin(hint) is Mapping:
             return self._named(get_args(hint)[1], raw, key)
         if get_origin(hint) is tuple:
@@ -138,7 +130,7 @@ class Binder:
         if not isinstance(raw, Mapping):
             values = "tables" if dataclasses.is_dataclass(section) else "texts"
             self._wrong(raw, key, f"should be a table of {values}, each under a name of yours")
-        return {name: self.value(section, (), value, _join(key, name)) for name, value in raw.items()}
+        return {name: self.value(section, (), value, _join(key, name), name=name) for name, value in raw.items()}
 
     def _list(self, hint: Any, marks: tuple[object, ...], raw: object, key: str) -> tuple[Any, ...]:
         value = _parsed(raw)
@@ -222,13 +214,18 @@ def _lies_between(value: float, marks: tuple[object, ...]) -> bool:
 
 
 def _fields(section: type) -> dict[str, tuple[Any, tuple[object, ...], bool]]:
-    """Name -> (type without None, marks, required)."""
+    """Name -> (type without None, marks, required); a section's own keys before those that it inherits."""
     hints = typing.get_type_hints(section, include_extras=True)
-    return {field.name: (*_plain(hints[field.name]), _default(field) == "required") for field in _settable(section)}
+    own = section.__annotations__
+    ordered = sorted(dataclasses.fields(section), key=lambda field: field.name not in own)
+    keys = (field for field in ordered if field.name not in _named_by_table(section))
+    return {field.name: (*_plain(hints[field.name]), _default(field) == "required") for field in keys}
 
 
-def _settable(section: type) -> Iterator[dataclasses.Field[Any]]:
-    return (field for field in dataclasses.fields(section) if field.init)
+def _named_by_table(section: type) -> list[str]:
+    """The fields that hold the name of the table, and are no keys."""
+    hints = typing.get_type_hints(section, include_extras=True)
+    return [name for name, hint in hints.items() if TableName() in _plain(hint)[1]]
 
 
 def _plain(hint: Any) -> tuple[Any, tuple[object, ...]]:
@@ -277,7 +274,7 @@ def _described(hint: Any, marks: tuple[object, ...]) -> str:
     bounds = next((mark for mark in marks if isinstance(mark, Between)), None)
     if bounds is None:
         return word
-    return f"{word} from {bounds.least}" + ("" if bounds.most == math.inf else f" to {bounds.most}")
+    return f"{word} from {bounds.least}" + ("" if bounds.most == inf else f" to {bounds.most}")
 
 
 def _with_article(words: str) -> str:

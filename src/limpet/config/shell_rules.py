@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import TypeVar
 
 from limpet.config.sections import Shell
-from limpet.containers.hosted_shells import ShellRules
+from limpet.containers.shell_rules import ShellRules
 from limpet.core.errors import ConfigInvalid
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction

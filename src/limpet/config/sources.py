@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from limpet.config.bind import EnvironmentValue, Names, inside
+from limpet.config.bind import EnvironmentValue, inside
 from limpet.core.errors import ConfigInvalid
+from limpet.core.settings import Names
 
 PREFIX = "LIMPET_"
 FILE = "limpet.toml"

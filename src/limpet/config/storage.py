@@ -1,13 +1,64 @@
-"""What the sections of [storage] mean together: which keys belong to which backend, and what one section takes from the other."""
+"""`[storage]`: its sections, which keys belong to which backend, and what one section takes from the other."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
 
-from limpet.config.sections import ContainerFiles, Files, Storage
+from limpet.core.secret import Secret
+from limpet.core.settings import MIB, Positive
 
+Backend = Literal["filesystem", "database", "s3"]
 # With another backend too: what was kept in a bucket before is read and moved back with them.
 KEYS = ("access_key_id", "secret_access_key")
 OF_A_BUCKET = ("bucket", "region", "endpoint", "prefix")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """`path` is None for the home directory; `backend` None is that of the container files, bucket and all. The others are a
+    bucket's; keys that are None come from the environment."""
+
+    backend: Backend | None = None
+    path: Path | None = None
+    bucket: str | None = None
+    region: str | None = None
+    endpoint: str | None = None
+    prefix: str = ""
+    access_key_id: Secret | None = None
+    secret_access_key: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerFiles(Files):
+    """Where captured files are kept."""
+
+    backend: Backend = "filesystem"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadedFiles(Files):
+    """Where uploaded files are kept, and how large one may be."""
+
+    max_file_bytes: Positive = 2048 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """Both sections."""
+
+    container_files: ContainerFiles = field(default_factory=ContainerFiles)
+    files: UploadedFiles = field(default_factory=UploadedFiles)
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """See `core.settings.Checked`. Of the sections as they were written."""
+        yield from _of("container_files", self.container_files)
+        if self.files.backend is not None:
+            yield from _of("files", self.files)
+            return
+        for key in ("path", *OF_A_BUCKET, *KEYS):
+            if getattr(self.files, key):
+                yield f"files.{key}", "says nothing without storage.files.backend; write that too"
 
 
 def settled(storage: Storage) -> Storage:
@@ -19,18 +70,7 @@ def settled(storage: Storage) -> Storage:
     return replace(storage, files=replace(storage.files, **like))
 
 
-def conflicts(storage: Storage) -> Iterator[tuple[str, str]]:
-    """Each key that does not fit the others, and why. Of the sections as they were written."""
-    yield from _of("storage.container_files", storage.container_files)
-    if storage.files.backend is not None:
-        yield from _of("storage.files", storage.files)
-        return
-    for key in ("path", *OF_A_BUCKET, *KEYS):
-        if getattr(storage.files, key):
-            yield f"storage.files.{key}", "says nothing without storage.files.backend; write that too"
-
-
-def _of(section: str, keys: ContainerFiles | Files) -> Iterator[tuple[str, str]]:
+def _of(section: str, keys: Files) -> Iterator[tuple[str, str]]:
     if keys.backend != "filesystem" and keys.path is not None:
         yield f"{section}.path", f'is for backend = "filesystem"; with "{keys.backend}" leave it out'
     if bool(keys.access_key_id) != bool(keys.secret_access_key):

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 import anyio
 
 from limpet.containers.meter import Meter
+from limpet.containers.settings import ContainerSettings
 from limpet.core.clock import Clock
 from limpet.core.errors import BoxesBusy
+from limpet.store.settings import QuotaSettings
 
 PutToSleep = Callable[[str], Awaitable[bool]]
 
@@ -38,6 +40,11 @@ class AdmissionLimits:
     most: int | None = None
     per_tenant: int | None = None
     wait: float = 60.0
+
+    @classmethod
+    def of(cls, settings: ContainerSettings, quota: QuotaSettings) -> "AdmissionLimits":
+        """As the operator's settings say."""
+        return cls(most=settings.max_live_boxes, per_tenant=quota.max_live_boxes, wait=settings.box_wait_secs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

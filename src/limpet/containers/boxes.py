@@ -13,19 +13,13 @@ import anyio
 from anyio import to_thread
 
 from limpet.containers.attachments import Skill, write_skills
-from limpet.containers.container import (
-    SKILLS_DIRECTORY,
-    BoxSettings,
-    ShellLimits,
-    mounts_skills,
-    read_ref,
-    sandbox_spec,
-    stored_ref,
-)
+from limpet.containers.container import SKILLS_DIRECTORY, mounts_skills, read_ref, sandbox_spec, stored_ref
 from limpet.containers.file_index import FileIndex
 from limpet.containers.hosted_shells import HostedShell
 from limpet.containers.meter import Meter
+from limpet.containers.settings import ShellLimits
 from limpet.containers.watched_tree import WatchedTree
+from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import Clock
 from limpet.core.errors import PlaceUnusable, SandboxClosed, SandboxGone
 from limpet.core.ids import CONTAINER, is_id
@@ -33,7 +27,7 @@ from limpet.core.ports import Files, Offer, Runtime, Sandbox, Walls
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.open_beneath import remove_tree
 from limpet.store.containers import ContainerRecord, Containers
-from limpet.store.quotas import NO_QUOTA, QuotaSettings
+from limpet.store.settings import NO_QUOTA, QuotaSettings
 
 ENDING = 10.0  # seconds for taking back a box that must not stay
 ROOTS = {"/mnt/data": "data", "/home/agent": "home"}

@@ -16,11 +16,11 @@ from anyio import CapacityLimiter, to_thread
 
 from limpet.containers.boxes import Box, Boxes
 from limpet.containers.changes import Changes, Scan, compare, content_type
-from limpet.containers.container import ContainerSettings
 from limpet.containers.file_copies import DATA, NOT_KEPT, FileCopies, FileCopy
 from limpet.containers.file_index import FileIndex
 from limpet.containers.generated import GeneratedTrees
 from limpet.containers.meter import Meter
+from limpet.containers.settings import ContainerSettings
 from limpet.containers.tree_watcher import TreeWatcher
 from limpet.containers.watched_tree import WatchedTree
 from limpet.core.clock import Clock
@@ -29,7 +29,7 @@ from limpet.core.ids import CONTAINER_FILE, new_id
 from limpet.core.ports import Files, FileStat
 from limpet.store.containers import ContainerRecord
 from limpet.store.files import ContainerFileRecord, ContainerFiles
-from limpet.store.quotas import NO_QUOTA, QuotaSettings
+from limpet.store.settings import NO_QUOTA, QuotaSettings
 
 Source = Literal["user", "assistant"]
 LOOKS = 3  # at a file that changes while it is read; then it is taken as it was read last

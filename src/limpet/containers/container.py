@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from limpet.containers.admission import AdmissionLimits
 from limpet.containers.attachments import SKILLS, RequestedSkill, Skill
-from limpet.containers.generated import GENERATED, MARKERS
+from limpet.containers.settings import ShellLimits
+from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import MICROSECONDS
 from limpet.core.ports import Lifetime, Limits, Offer, SandboxRef, SandboxSpec, TimeToLive, Walls, WhileOwned
 from limpet.store.containers import ContainerRecord
@@ -24,47 +24,6 @@ CONTAINER_MOVES: dict[str, frozenset[str]] = {
 
 # A box ends by itself this much later than its container: the gateway expires it, and this is for when there is no gateway.
 SLACK = 600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerSettings:
-    """`[features.containers]`. Times in seconds, sizes in bytes; uids are given out from `first_user_id` on, where the gateway is root.
-    New containers have their directories in `directory`, None for the home."""
-
-    default_idle_ttl_secs: int = 1200
-    max_idle_ttl_secs: int = 5_184_000
-    max_files_per_exec: int = 1000
-    max_bytes_per_file: int = 25 * MIB
-    max_entries: int = 50_000
-    generated_directories: tuple[str, ...] = GENERATED
-    generated_markers: tuple[str, ...] = MARKERS
-    first_user_id: int = 2_000_000_000
-    user_ids: int = 500_000
-    admission: AdmissionLimits = field(default_factory=AdmissionLimits)
-    directory: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellLimits:
-    """`[features.server_tools.shell_limits]`: what the operator grants at most. Requests can only ask for less. `host_memory_mb` is
-    what the host has, None where boxes are elsewhere."""
-
-    command_timeout_secs: int = 300
-    max_output_chars: int = 8000
-    default_mem_limit_mb: int | None = None
-    max_mem_limit_mb: int | None = None
-    allowed_egress_hosts: tuple[str, ...] = ()
-    allowed_domain_secrets: tuple[str, ...] = ()
-    host_memory_mb: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxSettings:
-    """The keys of `[features.shell]` that every container's box gets: a root directory, cores, MiB. None leaves it to the runtime."""
-
-    image: Path | None = None
-    cpus: float | None = None
-    memory_mb: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +112,10 @@ def _lifetime(record: ContainerRecord, offers: frozenset[Offer]) -> Lifetime:
     return TimeToLive(record.idle_ttl + SLACK) if Offer.ATTACH in offers else WhileOwned()
 
 
-def _memory(record: ContainerRecord, box: BoxSettings, limits: ShellLimits) -> int | None:
+def _memory(record: ContainerRecord, box: BoxSettings, limits: ShellLimits) -> int:
     asked: int | None = record.spec.get("memory")
-    megabytes = limits.default_mem_limit_mb or box.memory_mb
-    memory = asked or (None if megabytes is None else megabytes * MIB)
-    if memory is None or limits.max_mem_limit_mb is None:
+    memory = asked or (limits.default_mem_limit_mb or box.memory_mb) * MIB
+    if limits.max_mem_limit_mb is None:
         return memory
     return min(memory, limits.max_mem_limit_mb * MIB)
 

@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from limpet.containers.attachments import SKILLS
+from limpet.containers.shell_rules import ShellRules
 from limpet.core.clock import Clock
 from limpet.core.ports import Runtime, Sandbox, Walls
 from limpet.guard.policy.policy import Policy
-from limpet.guard.redaction.redactor import Redaction, Redactor
+from limpet.guard.redaction.redactor import Redactor
 from limpet.workspace.approvals import Approvals
 from limpet.workspace.audit import Audit
 from limpet.workspace.capabilities import Capabilities
@@ -16,14 +17,6 @@ from limpet.workspace.judge_factory import BashReader, JudgeFactory
 from limpet.workspace.path_resolver import BoxDirectories, find_directories
 from limpet.workspace.walls import held_walls, refuse_unheld, walls_of
 from limpet.workspace.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellRules:
-    """What the operator says of every hosted shell. Without `policy` no command is judged; without `redaction` output comes as it is."""
-
-    policy: Policy | None = None
-    redaction: Redaction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,23 +12,15 @@ from typing import Any, Self
 
 import anyio
 
-from limpet.containers.admission import BoxAdmission
+from limpet.containers.admission import AdmissionLimits, BoxAdmission
 from limpet.containers.attachment_resolver import AttachmentResolver
 from limpet.containers.attachments import AttachmentStore
 from limpet.containers.boxes import Boxes
 from limpet.containers.captures import CaptureResult
-from limpet.containers.container import (
-    CONTAINER_MOVES,
-    BoxSettings,
-    ContainerSettings,
-    ContainerSpec,
-    ShellLimits,
-    is_due,
-    plan_expiry,
-)
+from limpet.containers.container import CONTAINER_MOVES, ContainerSpec, is_due, plan_expiry
 from limpet.containers.file_copies import FileCopies
 from limpet.containers.file_service import ContainerFileService
-from limpet.containers.hosted_shells import HostedShells, ShellRules
+from limpet.containers.hosted_shells import HostedShells
 from limpet.containers.lease import Lease
 from limpet.containers.messages import has_expired, lost_box, no_container
 from limpet.containers.meter import Meter, NullMeter
@@ -36,7 +28,10 @@ from limpet.containers.quotas import Quotas
 from limpet.containers.requested_spec import adapted, narrow
 from limpet.containers.rounds import Round
 from limpet.containers.running_commands import runs_a_command
+from limpet.containers.settings import ContainerHost, ContainerSettings, ShellLimits
+from limpet.containers.shell_rules import ShellRules
 from limpet.containers.unused import UnusedContainers
+from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import StoreError
 from limpet.core.events import move
@@ -47,8 +42,8 @@ from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.database import Database
 from limpet.store.executions import Executions
 from limpet.store.files import ContainerFiles
-from limpet.store.quotas import QuotaSettings
 from limpet.store.records import Order, Page
+from limpet.store.settings import QuotaSettings
 
 REAP_EVERY = 5.0  # seconds
 KEEP_ALIVE = 150.0  # seconds of silence after which a box of a running container is spoken to
@@ -78,18 +73,18 @@ class ContainerManager:
         copies: BlobStorage | None = None,
         attachments: AttachmentStore | None = None,
         quotas: Quotas | None = None,
+        host: ContainerHost | None = None,
         meter: Meter | None = None,
         rules: ShellRules | None = None,
     ) -> None:
         self._runtime = runtime
-        self._settings = settings or ContainerSettings()
-        self._limits = limits or ShellLimits()
+        self._settings, self._limits = settings or ContainerSettings(), limits or ShellLimits()
         self._clock = clock or SystemClock()
         self._stop_boxes = stop_boxes
         self._quotas = quotas or Quotas(db, QuotaSettings())
         self._meter = meter or NullMeter()
-        self._rows = Containers(db)
-        self._executions = Executions(db)
+        self._host = host or ContainerHost()
+        self._rows, self._executions = Containers(db), Executions(db)
         self._shells = HostedShells(runtime, rules or ShellRules(), clock=self._clock)
         self._boxes = self._made_boxes(home, box or BoxSettings())
         self.files = self._file_service(ContainerFiles(db), FileCopies(copies))
@@ -106,7 +101,7 @@ class ContainerManager:
             self._runtime,
             self._rows,
             home=home,
-            named=self._settings.directory,
+            named=self._host.directory,
             box=box,
             limits=self._limits,
             clock=self._clock,
@@ -117,7 +112,7 @@ class ContainerManager:
 
     def _admission(self) -> BoxAdmission:
         return BoxAdmission(
-            self._settings.admission,
+            AdmissionLimits.of(self._settings, self._quotas.settings),
             put_to_sleep=self._put_to_sleep,
             can_sleep=Offer.DIRECTORY in self._runtime.offers,
             clock=self._clock,
@@ -163,7 +158,10 @@ class ContainerManager:
 
     def narrow(self, fields: Mapping[str, Any], *, place: str = "") -> ContainerSpec:
         """What these request fields ask for, inside this gateway's limits (see `narrowing.narrow`). RequestInvalid."""
-        return narrow(fields, settings=self._settings, limits=self._limits, offers=self._runtime.offers, place=place)
+        offers, host = self._runtime.offers, self._host.memory_mb
+        return narrow(
+            fields, settings=self._settings, limits=self._limits, offers=offers, host_memory_mb=host, place=place
+        )
 
     async def create(
         self, tenant: str, *, name: str, spec: ContainerSpec, source_response_id: str | None = None
@@ -198,7 +196,7 @@ class ContainerManager:
             spec=spec.stored(),
             user_id=await self._boxes.next_user_id(self._settings.first_user_id, self._settings.user_ids),
             source_response_id=source_response_id,
-            directory=None if self._settings.directory is None else str(self._settings.directory),
+            directory=None if self._host.directory is None else str(self._host.directory),
         )
         return await self._rows.insert(record, quota=self._quotas.settings)
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from limpet.core.errors import QuotaExceeded
 from limpet.store.database import Database
-from limpet.store.quotas import QuotaSettings
+from limpet.store.settings import QuotaSettings
 from limpet.store.usage import used_by
 
 

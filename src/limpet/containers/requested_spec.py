@@ -9,7 +9,8 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from limpet.containers.attachments import MARKDOWN, ZIP, InlineSkill, RequestedSkill, SkillReference
-from limpet.containers.container import MIB, ContainerSettings, ContainerSpec, ShellLimits, mounts_skills
+from limpet.containers.container import MIB, ContainerSpec, mounts_skills
+from limpet.containers.settings import ContainerSettings, ShellLimits
 from limpet.core.errors import RequestInvalid
 from limpet.core.ports import Offer
 from limpet.store.containers import ContainerRecord
@@ -30,6 +31,7 @@ def narrow(
     settings: ContainerSettings,
     limits: ShellLimits,
     offers: frozenset[Offer],
+    host_memory_mb: int | None = None,
     place: str = "",
 ) -> ContainerSpec:
     """The specification that these request fields ask for; absent and null ones take the operator's defaults.
@@ -46,7 +48,7 @@ def narrow(
         )
     return ContainerSpec(
         idle_ttl=_idle_ttl(fields.get("expires_after"), settings, _join(place, "expires_after")),
-        memory=None if asked is None else _memory(asked, limits, _join(place, "memory_limit")),
+        memory=None if asked is None else _memory(asked, limits, host_memory_mb, _join(place, "memory_limit")),
         memory_limit=None if asked is None else str(asked),
         network_policy=_network_policy(fields.get("network_policy"), _join(place, "network_policy")),
         skills=_skills(fields.get("skills"), offers, _join(place, "skills")),
@@ -119,7 +121,7 @@ def _shown(value: object) -> str:
     return repr(value[:40]) if isinstance(value, str) else "That"
 
 
-def _memory(asked: object, limits: ShellLimits, param: str) -> int:
+def _memory(asked: object, limits: ShellLimits, host_memory_mb: int | None, param: str) -> int:
     size = parse_memory(asked, param=param)
     if limits.max_mem_limit_mb is not None and size > limits.max_mem_limit_mb * MIB:
         raise RequestInvalid(
@@ -127,10 +129,9 @@ def _memory(asked: object, limits: ShellLimits, param: str) -> int:
             param=param,
             code="memory_limit_exceeds_cap",
         )
-    host = limits.host_memory_mb
-    if host is not None and size > host * MIB:
+    if host_memory_mb is not None and size > host_memory_mb * MIB:
         raise RequestInvalid(
-            f"{asked} of memory was asked for; this gateway's host has {host}m in all. Ask for that or less.",
+            f"{asked} of memory was asked for; this gateway's host has {host_memory_mb}m in all. Ask for that or less.",
             param=param,
             code="memory_limit_exceeds_host",
         )

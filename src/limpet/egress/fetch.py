@@ -14,27 +14,16 @@ import anyio
 import httpcore2
 
 from limpet.core.errors import FetchError, FetchFailed, FetchRefused
-from limpet.egress.addresses import Network
 from limpet.egress.dialer import PublicOnly, Resolve, system_resolve
+from limpet.egress.settings import FetchSettings
 
 MOST_URL = 8192
+MOST_REDIRECTS = 5
 PIECE = 1 << 16
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEPT = "%/:;=@?&+$,!*'()~|[]{}^`"  # what stands in a path or a query as its writer meant it
 _IDENTITY = frozenset({"", "identity"})
 _DEFLATED = frozenset({"gzip", "x-gzip", "deflate"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSettings:
-    """How far a fetch may go: bytes after decompression, seconds in all, redirects. `allowed_networks` are reachable beside the
-    public internet, `ports` beside 443."""
-
-    max_bytes: int = 512 << 20
-    seconds: float = 60.0
-    redirects: int = 5
-    ports: frozenset[int] = frozenset({443})
-    allowed_networks: tuple[Network, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +49,7 @@ class Fetcher:
         resolve: Resolve = system_resolve,
     ) -> None:
         self._settings = settings or FetchSettings()
+        self._ports, self._allowed = frozenset(self._settings.ports), self._settings.networks()
         self._tls = tls
         self._resolve = resolve
 
@@ -71,9 +61,9 @@ class Fetcher:
         side does not deliver.
         """
         most = min(self._settings.max_bytes, max_bytes or self._settings.max_bytes)
-        backend = PublicOnly(ports=self._settings.ports, allowed=self._settings.allowed_networks, resolve=self._resolve)
+        backend = PublicOnly(ports=self._ports, allowed=self._allowed, resolve=self._resolve)
         tls = self._tls or ssl.create_default_context()
-        deadline = anyio.current_time() + self._settings.seconds
+        deadline = anyio.current_time() + self._settings.timeout_secs
         async with httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=backend) as pool:
             response, last = await self._follow(pool, url, deadline)
             try:
@@ -90,9 +80,9 @@ class Fetcher:
         self, pool: httpcore2.AsyncConnectionPool, url: str, deadline: float
     ) -> tuple[httpcore2.Response, str]:
         first = url
-        for hop in range(self._settings.redirects + 1):
+        for hop in range(MOST_REDIRECTS + 1):
             try:
-                checked = check_url(url, ports=self._settings.ports)
+                checked = check_url(url, ports=self._ports)
                 response = await self._ask(pool, checked.geturl(), deadline)
                 target = _header(response, b"location")
                 if response.status not in _REDIRECTS or target is None:
@@ -103,7 +93,7 @@ class Fetcher:
                 raise _hidden_redirect(error, first) from error
             await response.aclose()
             url = urljoin(checked.geturl(), target)
-        raise FetchFailed(f"{_shown(url)}: more than {self._settings.redirects} redirects.")
+        raise FetchFailed(f"{_shown(url)}: more than {MOST_REDIRECTS} redirects.")
 
     async def _ask(self, pool: httpcore2.AsyncConnectionPool, url: str, deadline: float) -> httpcore2.Response:
         request = httpcore2.Request(
@@ -153,7 +143,7 @@ class Fetcher:
             raise FetchFailed("Its compressed content ends in the middle.")
 
     def _too_slow(self, what: str) -> FetchFailed:
-        return FetchFailed(f"{_shown(what)} was not there within {self._settings.seconds:g} seconds.")
+        return FetchFailed(f"{_shown(what)} was not there within {self._settings.timeout_secs:g} seconds.")
 
 
 def _hidden_redirect(error: FetchError, first: str) -> FetchError:

@@ -9,7 +9,7 @@ import posixpath
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
@@ -18,11 +18,11 @@ from anyio import to_thread
 
 from limpet.containers.attachments import IncomingFile
 from limpet.core.errors import FetchError, FetchRefused, NotFound, RequestInvalid, SandboxFull
-from limpet.egress.fetch import Fetcher, FetchSettings
+from limpet.core.settings import MIB
+from limpet.egress.fetch import Fetcher
 from limpet.store.uploads import Uploads
 
 Json = dict[str, Any]
-MIB = 1 << 20
 UNNAMED = "upload"
 
 # What `mimetypes` says depends on the host's own tables; names must not.
@@ -55,15 +55,6 @@ _EXTENSIONS = {
     "text/xml": ".xml",
     "video/mp4": ".mp4",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputSettings:
-    """How much one request may bring: files, bytes in all, and seconds for all that it names by URL. `fetch` None fetches nothing."""
-
-    max_files: int = 50
-    max_bytes: int = 2048 * MIB
-    fetch: FetchSettings | None = field(default_factory=FetchSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,13 @@ import anyio
 
 from limpet.containers.attachments import IncomingFile
 from limpet.containers.changes import safe_name
+from limpet.containers.settings import ContainerSettings
 from limpet.containers.wire_objects import shown
 from limpet.core.errors import NotFound, RequestInvalid
+from limpet.core.settings import MIB
 from limpet.egress.fetch import Fetcher
-from limpet.responses.input_sources import MIB, InputSettings, InputSources, no_upload
+from limpet.egress.settings import FetchSettings
+from limpet.responses.input_sources import InputSources, no_upload
 from limpet.store.files import ContainerFileRecord
 from limpet.store.uploads import Uploads
 
@@ -57,22 +60,29 @@ class InputFiles:
     """Knows uploads and may fetch. `spool` is a directory of this host for what is fetched."""
 
     def __init__(
-        self, uploads: Uploads, *, settings: InputSettings, spool: Path, fetcher: Fetcher | None = None
+        self,
+        uploads: Uploads,
+        *,
+        settings: ContainerSettings,
+        fetch: FetchSettings,
+        spool: Path,
+        fetcher: Fetcher | None = None,
     ) -> None:
         self._uploads = uploads
         self._settings = settings
         self._spool = spool
-        self._fetcher = fetcher or (None if settings.fetch is None else Fetcher(settings.fetch))
+        self._fetch_secs = fetch.timeout_secs if fetch.enabled else None
+        self._fetcher = fetcher or (Fetcher(fetch) if fetch.enabled else None)
 
     @asynccontextmanager
     async def gathered(self, tenant: str, items: Sequence[Json]) -> AsyncIterator[Sequence[ResolvedFile]]:
         """The files of all parts of these new items, in order, for the time of the block. RequestInvalid with the part's place."""
         parts = list(parts_of(items))
-        if len(parts) > self._settings.max_files:
+        if len(parts) > self._settings.max_input_files_per_request:
             raise RequestInvalid(
-                f"The request brings {len(parts)} files; the most is {self._settings.max_files} "
+                f"The request brings {len(parts)} files; the most is {self._settings.max_input_files_per_request} "
                 "(features.containers.max_input_files_per_request).",
-                param=parts[self._settings.max_files][0].param,
+                param=parts[self._settings.max_input_files_per_request][0].param,
                 code="too_many_input_files",
             )
         async with AsyncExitStack() as stack:
@@ -80,7 +90,7 @@ class InputFiles:
                 self._uploads,
                 self._fetcher,
                 tenant=tenant,
-                most=self._settings.max_bytes,
+                most=self._settings.max_input_bytes_per_request,
                 spool=self._spool,
                 stack=stack,
             )
@@ -89,7 +99,7 @@ class InputFiles:
     async def _opened(
         self, sources: InputSources, parts: Sequence[tuple[FilePosition, Json]]
     ) -> list[tuple[FilePosition, IncomingFile]]:
-        seconds = self._settings.fetch.seconds if self._settings.fetch else None
+        seconds = self._fetch_secs
         opened: list[tuple[FilePosition, IncomingFile]] = []
         try:
             with anyio.fail_after(seconds):

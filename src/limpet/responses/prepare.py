@@ -7,7 +7,6 @@ from typing import Any
 import anyio
 import structlog
 
-from limpet.containers.container import ShellLimits
 from limpet.containers.manager import ContainerManager
 from limpet.core import ids
 from limpet.core.clock import Clock
@@ -19,10 +18,11 @@ from limpet.responses.metrics import Metrics
 from limpet.responses.placement import Placement, ShellTarget
 from limpet.responses.references import resolved
 from limpet.responses.request import Local, ParsedRequest
+from limpet.responses.settings import ServerToolSettings
 from limpet.responses.shapes import resolved_tools
 from limpet.responses.shell_call import ShellCalls, ShellHost
 from limpet.responses.shell_description import shell_description
-from limpet.responses.tool_selection import ToolSelection, WhenUnsupported, selected
+from limpet.responses.tool_selection import ToolSelection, selected
 from limpet.responses.writer import Writer
 from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Executions
@@ -35,21 +35,6 @@ log = structlog.get_logger()
 Json = dict[str, Any]
 MANAGES_CONTEXT = frozenset({"openai"})  # types of providers that are handed `context_management`
 CLEARING = 15.0  # seconds for deleting a container that was made for a request which then failed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopSettings:
-    """How far a response may go.
-
-    `max_iterations` bounds its model turns; `max_item_output_bytes` is what its items hold of one stream of one command;
-    `unsupported_tools` says what becomes of hosted tools that a provider cannot run; `stream_output = False` leaves the shell's
-    deltas out, for clients that break on them.
-    """
-
-    max_iterations: int = 50
-    max_item_output_bytes: int = 1024 * 1024
-    stream_output: bool = True
-    unsupported_tools: WhenUnsupported = "drop"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,8 +90,8 @@ class Preparer:
         router: Router,
         containers: ContainerManager,
         clock: Clock,
-        limits: ShellLimits,
-        settings: LoopSettings,
+        settings: ServerToolSettings,
+        streams_output: bool,
         has_network: bool,
         owner: str,
         data: str,
@@ -119,8 +104,9 @@ class Preparer:
         self._router = router
         self._containers = containers
         self._clock = clock
-        self._limits = limits
         self._settings = settings
+        self._limits = settings.shell_limits
+        self._streams_output = streams_output
         self._has_network = has_network
         self._owner = owner
         self._data = data
@@ -181,7 +167,7 @@ class Preparer:
                 ),
                 writer=writer,
                 response_id=parts.record.id,
-                streams_shell=self._settings.stream_output,
+                streams_shell=self._streams_output,
                 is_prewarm=asked.is_prewarm,
             )
 
@@ -193,7 +179,7 @@ class Preparer:
             asked.options().get("tool_choice"),
             upstream=upstream,
             has_shell=asked.shell is not None,
-            unsupported=self._settings.unsupported_tools,
+            unsupported=self._settings.unsupported,
         )
 
     async def end_unused(self, record: ResponseRecord) -> None:
@@ -211,8 +197,8 @@ class Preparer:
             executions=self._executions,
             clock=self._clock,
             limits=self._limits,
-            item_bytes=self._settings.max_item_output_bytes,
-            streams_output=self._settings.stream_output,
+            item_bytes=self._limits.max_item_output_bytes,
+            streams_output=self._streams_output,
             metrics=self._metrics,
             keeps_commands=keeps_commands,
         )

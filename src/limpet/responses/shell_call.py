@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 
 from limpet.containers.captures import CaptureResult
-from limpet.containers.container import ShellLimits
 from limpet.containers.lease import Lease
 from limpet.containers.manager import ContainerManager
+from limpet.containers.settings import ShellLimits
 from limpet.containers.wire_objects import shown
 from limpet.core import events as ev
 from limpet.core import ids

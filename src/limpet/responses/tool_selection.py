@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from limpet.core.errors import RequestInvalid
+from limpet.responses.settings import WhenUnsupported
 from limpet.upstreams.upstream import Upstream
 
 Json = dict[str, Any]
-WhenUnsupported = Literal["drop", "refuse"]
 IN_A_NAMESPACE = frozenset({"function", "custom"})
 MOST_NAMED = 32
 _NOT_IN_A_HEADER = re.compile(r"[^A-Za-z0-9_.:-]")

@@ -17,24 +17,26 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp
 
 from limpet.containers.attachments import AttachmentStore
-from limpet.containers.container import BoxSettings, ContainerSettings, ShellLimits
-from limpet.containers.hosted_shells import ShellRules
 from limpet.containers.manager import ContainerManager
 from limpet.containers.quotas import Quotas
+from limpet.containers.settings import ContainerHost, ContainerSettings
+from limpet.containers.shell_rules import ShellRules
 from limpet.containers.staging import Staging
 from limpet.core import ids
+from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import Clock, SystemClock, seconds
 from limpet.core.errors import RuntimeUnavailable
 from limpet.core.open_files import raise_open_file_limit
 from limpet.core.ports import Runtime
 from limpet.core.signals import signalled
+from limpet.egress.settings import FetchSettings
 from limpet.ingress.limits import DEFAULT, ConnectionLimits
 from limpet.ingress.server import HttpServer, listening_socket
-from limpet.responses.input_sources import InputSettings
 from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
-from limpet.responses.prepare import LoopSettings, Preparer
+from limpet.responses.prepare import Preparer
 from limpet.responses.service import ResponseService
+from limpet.responses.settings import ServerToolSettings
 from limpet.server import containers, files, health, openapi, responses, skills
 from limpet.server.access import AccessLevel
 from limpet.server.app import application
@@ -43,13 +45,13 @@ from limpet.server.errors import error_body
 from limpet.server.keys import KeyHolders
 from limpet.server.sse import KEEP_ALIVE_SECONDS
 from limpet.store.blob_storage import BlobStorage, StorageSettings, kept_in
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.executions import Executions
 from limpet.store.home import HomeLock, announced_in, home_id, prepare_home
 from limpet.store.journal import Journal
 from limpet.store.keys import ApiKeys
-from limpet.store.quotas import QuotaSettings
 from limpet.store.responses import Responses
+from limpet.store.settings import DatabaseSettings, QuotaSettings
 from limpet.store.skills import Skills
 from limpet.store.uploads import Uploads
 from limpet.store.usage import stored_bytes
@@ -69,8 +71,9 @@ class Announce(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
-    """What the operator chose. `storage` None keeps all files in the home; `data` is the working directory that models are told of;
-    `keep_alive` is in seconds."""
+    """What the operator chose. `storage` None keeps all files in the home; `data` is the working directory that
+    models are told of; `streams_output` False leaves the shell's deltas out, for clients that break on them; `keep_alive` is in
+    seconds."""
 
     home: Path
     host: str = "127.0.0.1"
@@ -80,11 +83,12 @@ class GatewaySettings:
     storage: StorageSettings | None = None
     containers: ContainerSettings = field(default_factory=ContainerSettings)
     quotas: QuotaSettings = field(default_factory=QuotaSettings)
-    limits: ShellLimits = field(default_factory=ShellLimits)
+    container_host: ContainerHost = field(default_factory=ContainerHost)
     box: BoxSettings = field(default_factory=BoxSettings)
     rules: ShellRules = field(default_factory=ShellRules)
-    loop: LoopSettings = field(default_factory=LoopSettings)
-    inputs: InputSettings = field(default_factory=InputSettings)
+    tools: ServerToolSettings = field(default_factory=ServerToolSettings)
+    streams_output: bool = True
+    fetch: FetchSettings = field(default_factory=FetchSettings)
     data: str = "/mnt/data"
     has_network: bool = False
     stop_boxes: bool = False
@@ -122,7 +126,7 @@ async def opened(
             _manager(settings, runtime, database, blob_storage, clock, attachments, quotas, metrics)
         )
         journal = await stack.enter_async_context(Journal(database))
-        inputs = InputFiles(uploads, settings=settings.inputs, spool=settings.home)
+        inputs = InputFiles(uploads, settings=settings.containers, fetch=settings.fetch, spool=settings.home)
         service = await stack.enter_async_context(
             _service(settings, database, journal, inputs, router=router, manager=manager, clock=clock, metrics=metrics)
         )
@@ -181,8 +185,9 @@ def _manager(
         database,
         home=settings.home,
         settings=settings.containers,
-        limits=settings.limits,
+        limits=settings.tools.shell_limits,
         box=settings.box,
+        host=settings.container_host,
         clock=clock,
         stop_boxes=settings.stop_boxes,
         copies=blob_storage if blob_storage.copies_container_files else None,
@@ -212,8 +217,8 @@ def _service(
         router=router,
         containers=manager,
         clock=clock,
-        limits=settings.limits,
-        settings=settings.loop,
+        settings=settings.tools,
+        streams_output=settings.streams_output,
         has_network=settings.has_network,
         owner=ids.new_id("node"),
         data=settings.data,

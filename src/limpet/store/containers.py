@@ -9,8 +9,9 @@ from sqlalchemy import ColumnElement, Connection, Row, Update, func, insert, sel
 from limpet.core.clock import MICROSECONDS
 from limpet.core.errors import StoreFailed
 from limpet.store.database import Database
-from limpet.store.quotas import NO_QUOTA, QuotaSettings, check_containers, hold_tenant
+from limpet.store.quotas import check_containers, hold_tenant
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
+from limpet.store.settings import NO_QUOTA, QuotaSettings
 from limpet.store.tables import containers, counters
 
 # Fewer than any dialect allows in one statement.

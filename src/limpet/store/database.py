@@ -8,7 +8,6 @@ row never starve each other; readers never wait (WAL).
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -23,18 +22,11 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from limpet.core.errors import StoreFailed
 from limpet.store.schema import prepare
+from limpet.store.settings import DatabaseSettings
 from limpet.store.sqlite import BUSY_SECONDS, PRAGMAS, DatabaseFile, connect, locate, why
 
 READERS = 4
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DatabaseSettings:
-    """`url`: `sqlite:///path` (relative to the working directory; an absolute path has four slashes, or `sqlite:/path`),
-    `sqlite::memory:` for tests, or empty for `limpet.db` in the home directory."""
-
-    url: str = ""
 
 
 class Database:
@@ -52,7 +44,7 @@ class Database:
         self._writer_thread = anyio.CapacityLimiter(1)
 
     async def __aenter__(self) -> Self:
-        place = locate(self._settings.url, home=self._home)
+        place = locate(self._settings.url or "", home=self._home)
         self._keeper = await to_thread.run_sync(prepare, place)
         self._place = place
         self._engine = _engine(place)

@@ -8,8 +8,9 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from limpet.store.blob_records import doom, keep
 from limpet.store.database import Database
-from limpet.store.quotas import NO_QUOTA, QuotaSettings, check_added_bytes, check_files, hold_tenant
+from limpet.store.quotas import check_added_bytes, check_files, hold_tenant
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
+from limpet.store.settings import NO_QUOTA, QuotaSettings
 from limpet.store.tables import blobs
 from limpet.store.tables import container_files as files
 

@@ -4,12 +4,11 @@
 databases with row locks the tenant's row of `counters` is the lock, until the transaction ends. What is counted is counted behind it.
 """
 
-from dataclasses import dataclass
-
 from sqlalchemy import Connection, Select, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from limpet.core.errors import QuotaExceeded
+from limpet.store.settings import QuotaSettings
 from limpet.store.tables import blobs, container_files, containers
 
 LOCK = "quota"
@@ -18,19 +17,6 @@ _HOLD = text(
     "INSERT INTO counters (tenant, name, value) VALUES (:tenant, :name, 0) "
     "ON CONFLICT (tenant, name) DO UPDATE SET value = counters.value + 1"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaSettings:
-    """`[features.quotas]`, of each tenant; None is no limit. `max_bytes` counts uploads, skills and the files of running containers;
-    `max_containers` those that are running, without the ones that a response made and that never had a box."""
-
-    max_bytes: int | None = None
-    max_containers: int | None = None
-    max_files_per_container: int | None = None
-
-
-NO_QUOTA = QuotaSettings()
 
 
 def bytes_of(tenant: str) -> Select[int]:

@@ -15,8 +15,9 @@ from limpet.core.ids import SKILL, SKILL_VERSION, new_id
 from limpet.store.blob_records import doom, keep
 from limpet.store.blob_storage import BlobStorage
 from limpet.store.database import Database
-from limpet.store.quotas import NO_QUOTA, QuotaSettings, check_added_bytes, hold_for_bytes
+from limpet.store.quotas import check_added_bytes, hold_for_bytes
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
+from limpet.store.settings import NO_QUOTA, QuotaSettings
 from limpet.store.tables import skill_versions, skills
 
 BLOCK = 1 << 20

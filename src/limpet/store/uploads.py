@@ -16,8 +16,9 @@ from limpet.core.ids import FILE, new_id
 from limpet.store.blob_records import doom, keep
 from limpet.store.blob_storage import Blob, BlobStorage
 from limpet.store.database import Database
-from limpet.store.quotas import NO_QUOTA, QuotaSettings, check_added_bytes, hold_for_bytes
+from limpet.store.quotas import check_added_bytes, hold_for_bytes
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
+from limpet.store.settings import NO_QUOTA, QuotaSettings
 from limpet.store.tables import uploads
 
 REAP_EVERY = 5.0  # seconds

@@ -26,15 +26,15 @@ class ProviderClient(httpx2.AsyncClient):
     """
 
     def __init__(self, settings: ProviderSettings, *, retries: RetryBudget | None, clock: Clock) -> None:
-        first_byte, idle = settings.first_byte_timeout, settings.idle_timeout
+        first_byte, idle = settings.first_byte_timeout_secs, settings.idle_timeout_secs
         super().__init__(
             # The system's certificates, not a bundled list; SSL_CERT_FILE is honoured.
             verify=ssl.create_default_context(),
-            timeout=httpx2.Timeout(max(first_byte, idle), connect=settings.connect_timeout, pool=None),
+            timeout=httpx2.Timeout(max(first_byte, idle), connect=settings.connect_timeout_secs, pool=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
             follow_redirects=False,
         )
-        self._retries = retries or RetryBudget(most=settings.max_retries, budget=settings.retry_budget)
+        self._retries = retries or RetryBudget(most=settings.max_retries, budget=settings.retry_budget_secs)
         self._clock = clock
         self._first_byte = first_byte
         # Where the client's own limit holds silence already, each chunk passes without another clock.

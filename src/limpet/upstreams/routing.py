@@ -4,11 +4,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Annotated, Literal
 
 from limpet.core.errors import NotFound
 from limpet.core.secret import Secret
+from limpet.core.settings import Between, Later, Seconds, TableName
 from limpet.upstreams.upstream import Upstream
 
+ProviderType = Annotated[
+    Literal["openai", "openai_chat", "anthropic", "script"], Later(("azure_openai", "bedrock", "vertex"))
+]
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -18,23 +23,23 @@ class ProviderSettings:
 
     `base_url` is the address in front of `/responses`, `/chat/completions` or `/v1/messages`; None is the type's usual one.
     `models` are names or glob patterns of the models that it serves; none at all is every model, by the name `provider/model` only.
-    `native_shell = False` shows a Responses-native provider a function tool in place of its own shell tool. Times are in
-    seconds: `connect_timeout` to reach the provider, `first_byte_timeout` from the request to the first byte of its answer,
-    `idle_timeout` between two bytes, `retry_budget` after the first failure until it is asked for the last time, at most
-    `max_retries` times again.
+    `native_shell = False` shows a Responses-native provider a function tool in place of its own shell tool. Times are
+    in seconds: `connect_timeout_secs` to reach the provider, `first_byte_timeout_secs` from the request to the first byte of its
+    answer, `idle_timeout_secs` between two bytes, `retry_budget_secs` after the first failure until it is asked for the last time,
+    at most `max_retries` times again.
     """
 
-    name: str
-    type: str
+    name: Annotated[str, TableName()]
+    type: ProviderType
     base_url: str | None = None
     api_key: Secret | None = None
     models: tuple[str, ...] = ()
     native_shell: bool = True
-    connect_timeout: float = 10.0
-    first_byte_timeout: float = 120.0
-    idle_timeout: float = 120.0
-    max_retries: int = 3
-    retry_budget: float = 30.0
+    connect_timeout_secs: Seconds = 10.0
+    first_byte_timeout_secs: Seconds = 120.0
+    idle_timeout_secs: Seconds = 120.0
+    max_retries: Annotated[int, Between(0, 100)] = 3
+    retry_budget_secs: Annotated[float, Between(0, 86_400)] = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,10 @@ async def opened(config: Config) -> AsyncIterator[HomeContainers]:
             database,
             home=config.home,
             settings=settings.containers,
-            limits=settings.limits,
+            limits=settings.tools.shell_limits,
             box=settings.box,
             rules=settings.rules,
+            host=settings.container_host,
         ) as manager,
     ):
         yield HomeContainers(rows=Containers(database), manager=manager)

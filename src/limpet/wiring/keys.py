@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from limpet.config import Config
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.home import prepare_home
 from limpet.store.keys import ApiKeys
 
@@ -13,5 +13,5 @@ from limpet.store.keys import ApiKeys
 async def opened(config: Config) -> AsyncIterator[ApiKeys]:
     """See `wiring.open_keys`."""
     prepare_home(config.home)
-    async with Database(DatabaseSettings(url=config.database.url or ""), home=config.home) as database:
+    async with Database(config.database, home=config.home) as database:
         yield ApiKeys(database)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from limpet import wiring
 from limpet.config import Config
-from limpet.config.sections import ContainerFiles, Files
+from limpet.config.storage import ContainerFiles, Files
 from limpet.containers.file_copies import copy_captured
 from limpet.core.errors import PlaceUnusable
 from limpet.core.secret import Secret
@@ -14,7 +14,7 @@ from limpet.store.blob_migration import Progress, Tell, move
 from limpet.store.blob_storage import BlobStorage, StorageSettings
 from limpet.store.blobs import Blobs
 from limpet.store.blobs_filesystem import DIRECTORY
-from limpet.store.database import Database, DatabaseSettings
+from limpet.store.database import Database
 from limpet.store.home import HomeLock, prepare_home
 from limpet.wiring.logs import protect_secrets
 
@@ -49,7 +49,7 @@ async def move_all(config: Config, tell: Tell) -> Progress:
     prepare_home(config.home)
     async with (
         HomeLock(config.home, name="storage.lock"),
-        Database(DatabaseSettings(url=config.database.url or ""), home=config.home) as database,
+        Database(config.database, home=config.home) as database,
         BlobStorage(database, settings, is_serving=False) as blob_storage,
     ):
         progress = Progress()
@@ -69,7 +69,7 @@ async def move_all(config: Config, tell: Tell) -> Progress:
         return progress
 
 
-def place_of(section: ContainerFiles | Files) -> Place:
+def place_of(section: Files) -> Place:
     """Where new bytes of a section go."""
     match section.backend:
         case "s3":

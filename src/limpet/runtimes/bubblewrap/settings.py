@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from limpet.core.box_settings import BoxSettings
 from limpet.core.errors import SandboxGone
 from limpet.core.ports import Limits, SandboxRef, SandboxSpec
 
@@ -16,26 +17,17 @@ TERMINALS = 64  # that a box may have; the kernel has about 3,000 for all boxes 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BubblewrapSettings:
+class BubblewrapSettings(BoxSettings):
     """`home` is LIMPET_HOME: for root, every directory on its way must let other users pass (mode o+x).
 
-    `image` is a root file system directory (None: the host's /usr). `cpus`, `memory_mb`, `processes`, `open_files`, `file_size_mb`
-    (None: any size) and `disk_mb` bound a box whose spec says nothing else. Where less than `disk_floor_mb` is free on the host's
-    disk, what writes in boxes is stopped; both are looked at every `disk_every` seconds. Boxes without a `user_id` of their own
+    A box without an image sees the host's /usr. The use of the disk is looked at every `disk_every` seconds. Boxes
+    without a `user_id` of their own
     get one from the upper half of the range of uids. A command whose time is up and that the box's agent has not ended `limit_grace`
     seconds later is ended from outside. A box with a time to live ends with the commands in it once nothing was connected to it for that
     time and `orphan_grace` seconds more.
     """
 
     home: Path
-    image: Path | None = None
-    cpus: float = 1.0
-    memory_mb: int = 512
-    processes: int = 256
-    open_files: int = 4096
-    file_size_mb: int | None = None
-    disk_mb: int = 10_240
-    disk_floor_mb: int = 512
     disk_every: float = 1.0
     uid_first: int = 2_000_000_000
     uid_count: int = 1_000_000

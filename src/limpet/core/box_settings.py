@@ -1,0 +1,26 @@
+"""What bounds a box unless its spec says otherwise. Values only; a runtime that can hold them takes them as its settings."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from limpet.core.settings import Between, Megabytes, Positive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxSettings:
+    """The keys of `[features.shell]` that bound a box, each where the box's spec says nothing else.
+
+    `image` is a root file system directory, None the host's programs. `cpus` are cores; `processes` counts threads too;
+    `open_files` are those of each process; `file_size_mb` None is any size. Where less than `disk_floor_mb` is free on the host's
+    disk, what writes in boxes is stopped.
+    """
+
+    image: Path | None = None
+    cpus: Annotated[float, Between(0.01, 1024)] = 1.0
+    memory_mb: Megabytes = 512
+    processes: Annotated[int, Between(16, 1_000_000)] = 256
+    open_files: Annotated[int, Between(32, 1_000_000)] = 4096
+    file_size_mb: Positive | None = None
+    disk_mb: Megabytes = 10_240
+    disk_floor_mb: Annotated[int, Between(0)] = 512

@@ -1,0 +1,19 @@
+"""What an operator may choose about how far a response may go. Values only."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from limpet.containers.settings import ShellLimits
+from limpet.core.settings import Positive
+
+WhenUnsupported = Literal["drop", "refuse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerToolSettings:
+    """`[features.server_tools]`. `max_iterations` bounds the model turns of one response; `unsupported` says what becomes of hosted
+    tools that a provider cannot run."""
+
+    max_iterations: Positive = 50
+    unsupported: WhenUnsupported = "drop"
+    shell_limits: ShellLimits = field(default_factory=ShellLimits)
