@@ -19,6 +19,7 @@ _LEFT_EARLIER, _LEFT_LAST = 700, 900  # commands have 500
 _WRITES = 1 << 16  # bytes between two looks from which on something counts as writing
 _FRESH = 5.0  # seconds for which a look at what was written can be compared with
 _REAPED_WITHIN = 1.0
+_STOPPED_WITHIN = 1.0
 _ROOM = 8  # processes that a new command may need
 _OUR_OWN = 2  # bubblewrap's process and the agent
 _TURNS = 8
@@ -36,6 +37,7 @@ class BoxBounds:
         self._unsaid: list[str] = []
         self._written: dict[tuple[str, int], tuple[int, int, int]] = {}
         self._looked: float | None = None
+        self._writers: list[tuple[str, int]] = []  # between the two last looks
         self._begun: list[int] = []  # when commands began, the newest last
         self._left: set[int] = set()  # what was left running, at the last look
         self._halted: dict[int, str] = {}  # what `halt` has stopped, with its start times
@@ -162,23 +164,22 @@ class BoxBounds:
     # Disk: the host measures, and says when something that writes has to go.
 
     def stop_writers(self, reason: str, running: list[Process], spared: set[int], *, every: bool) -> int | None:
-        """Kill the newest writer (or every one): a command with all below it, or a process that one left running. None where it
-        is too early to say who writes: then the host asks again, a tenth of a second later. Without a reason nothing is killed, and
-        only noted what was written until now."""
+        """Without a reason nothing is killed: what was written until now is noted. Returns None where something has written since the
+        note before; 0 where nothing has. With a reason kill the newest of what wrote between the two last notes (or every one): a
+        command with all below it, or a process that one left running. Returns how many.
+
+        Between the notes and the killing the host counts: what removes very many names writes too, to directories and their journal.
+        """
         running, dying = _apart(running)
         commands = {process.number: process for process in running}
         survivors = {pid: at for pid, at in tree.left_behind(spared).items() if dying.get(pid) != at}
-        before, looked, now = self._written, self._looked, time.monotonic()
-        written = tree.written({*survivors, *(process.pid for process in running)})
-        self._written = {("survivor", pid): written[pid] for pid in survivors}
-        for number, process in commands.items():
-            disk, anything, hidden = written[process.pid]
-            self._written["command", number] = (disk + process.kept, anything, hidden)
-        self._looked = now
-        if looked is None or now - looked > _FRESH or not reason:
-            return None
+        if not reason:
+            self._note_what_is_written(commands, survivors)
+            return None if self._writers else 0
+        writers, self._writers = self._writers, []
+        there = [key for key in writers if (commands if key[0] == "command" else survivors).get(key[1])]
         killed = 0
-        for kind, key in self._newest_first(self._grown(before), commands, survivors):
+        for kind, key in self._newest_first(there, commands, survivors):
             if kind == "command":
                 self.tell(f"killed: {reason}.", [commands[key]])
                 commands[key].kill(EXITED)
@@ -189,6 +190,17 @@ class BoxBounds:
             if not every:
                 break
         return killed
+
+    def _note_what_is_written(self, commands: dict[int, Process], survivors: dict[int, str]) -> None:
+        before, looked = self._written, self._looked
+        written = tree.written({*survivors, *(process.pid for process in commands.values())})
+        self._written = {("survivor", pid): written[pid] for pid in survivors}
+        for number, process in commands.items():
+            disk, anything, hidden = written[process.pid]
+            self._written["command", number] = (disk + process.kept, anything, hidden)
+        self._looked = time.monotonic()
+        is_fresh = looked is not None and self._looked - looked <= _FRESH
+        self._writers = self._grown(before) if is_fresh else []
 
     def end_commands(self, reason: str, running: list[Process], spared: set[int]) -> int:
         """Kill all commands and all that earlier ones left running, where nobody can say who of them writes. Returns how many."""
@@ -207,6 +219,10 @@ class BoxBounds:
         stopped_before = {pid for pid in tree.survivors(set()) if tree.is_stopped(pid)}
         stopped = tree.stop_all(lambda: tree.survivors(set()))
         self._halted |= {pid: at for pid, at in stopped.items() if pid not in stopped_before}
+        # A signal is on its way until its process has been given a processor.
+        until = time.monotonic() + _STOPPED_WITHIN
+        while any(map(tree.is_about_to_run, stopped)) and time.monotonic() < until:
+            time.sleep(0.001)
         self.halted_until = time.monotonic() + HALTED_AT_MOST
 
     def resume(self) -> None:

@@ -88,6 +88,11 @@ def is_stopped(pid: int) -> bool:
     return found is not None and found[1] in "Tt"
 
 
+def is_about_to_run(pid: int) -> bool:
+    found = _status(pid)
+    return found is not None and found[1] == "R"
+
+
 def left_behind(spared: set[int]) -> dict[int, str]:
     """The children of this process beside `spared`, with their start times: the tops of what commands left running."""
     children, started = _living()

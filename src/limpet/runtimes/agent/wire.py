@@ -26,7 +26,9 @@ ABORT = 11  # {process}
 FORGET = 12  # id: process; not answered
 TOUCH = 13  # {}
 END = 14  # {}; the box ends, nothing answers
-STOP_WRITERS = 15  # {reason, every}; answered with {killed}, None where it should be asked again in a tenth of a second
+STOP_WRITERS = (
+    15  # {reason, every}; answered with {killed}; without a reason it is noted who writes: None where something does
+)
 HALT = 16  # {}; whatever commands run stops, until RESUME or for HALTED_AT_MOST seconds
 RESUME = 17  # {}
 END_COMMANDS = 18  # {reason}; all of them, and what they left running; answered with {killed}

@@ -53,7 +53,7 @@ class Described:
 
 @dataclass(slots=True, kw_only=True)
 class WritersStopped:
-    """To STOP_WRITERS: how many; None if it should be asked again in a tenth of a second."""
+    """To STOP_WRITERS: how many; None where something writes and nothing was to be killed yet."""
 
     request: int
     killed: int | None

@@ -106,6 +106,7 @@ class DiskLooks:
     unseen: int = 0
     grows: bool = False
     seconds: float = 0.0  # of the last count
+    counts: int = 0  # that were finished
     free: Room = Room(0, 0)
     _activity: frozenset[tuple[int, ...]] = field(default_factory=frozenset)
     _not_before: float = 0.0
@@ -117,6 +118,11 @@ class DiskLooks:
     _changed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_over: bool = False
+
+    @property
+    def total(self) -> int:
+        """Bytes at the last count, with those that are not seen."""
+        return self.used + self.unseen
 
     @property
     def is_slow(self) -> bool:
@@ -142,7 +148,7 @@ class DiskLooks:
         members = self.watched.members()
         activity = _activity(members, self.watched.agent.pid)
         before, self.free = self.free, _free_on(self.watched.directories[0])
-        self._changed = activity != self._activity or self.free.lost_since(before) > _UNNOTICED
+        self._changed = afresh or activity != self._activity or self.free.lost_since(before) > _UNNOTICED
         if self._count is not None and not afresh:
             return True
         is_due = time.monotonic() >= self._not_before or self.suspects
@@ -198,12 +204,13 @@ class DiskLooks:
         watched.ledger.note(self._name, usage.bytes)
         others = watched.ledger.others(self._name)
         self.used, self.seconds = usage.bytes, count.seconds
+        self.counts += 1
         self.unseen = self._hidden.after(usage, free=count.free.bytes, others=others, processes=count.processes)
         self._free_then, self._others_then = count.free, others
         self._activity = count.activity
         self._not_before = time.monotonic() + _LONGER * count.seconds
         is_past = self._decide() is not None
-        self.grows = self._growth.after(self.used + self.unseen, is_past=is_past)
+        self.grows = self._growth.after(self.total, is_past=is_past)
 
     @property
     def _name(self) -> str:

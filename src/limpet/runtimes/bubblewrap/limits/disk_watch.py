@@ -7,6 +7,7 @@ growth itself is judged: the box is halted, counted while nothing in it can chan
 
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,8 +27,10 @@ _AFTER_A_KILL = 0.2
 _ANSWERS_WITHIN = 1.0  # an agent; then it is starved, and what starves it is stopped from here
 _STARVED_ANSWERS_WITHIN = 5.0
 _HALTED_AT_MOST = wire.HALTED_AT_MOST * 2 / 3
+_LEFT_ALONE = 5  # times as long as it took to count
 _ONE_BY_ONE, _ALL_WRITERS = 1, 2  # rounds after which not only the newest writer goes, and then not only writers
 _ROUNDS = 50
+_NOTE: dict[str, object] = {"reason": "", "every": False}  # what STOP_WRITERS compares with
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +65,14 @@ class _Warden:
     lanes: Lanes
     _rounds: int = 0  # in which somebody was stopped and the box grew on
     _was_stopped: bool = False  # before this look
+    _is_current: bool = False  # this look has counted, and at once
+    _left_alone_until: float = 0.0  # what makes room shall get on with it between two counts
 
     async def round(self) -> float:
         """One look and what follows from it. Returns the seconds until the next one. Raises SandboxGone."""
+        counts = self.looks.counts
         reached = await self._look()
+        self._is_current = self.looks.counts > counts and not self.looks.is_slow
         if reached is None:
             self._rounds, self._was_stopped = 0, False
             return self.looks.pause
@@ -105,6 +112,8 @@ class _Warden:
 
     async def _stop(self, reached: LimitReached) -> bool:
         """Stop who writes; whether there was anybody."""
+        if time.monotonic() < self._left_alone_until and not self.looks.suspects:
+            return False
         if self._rounds < _ALL_WRITERS or not self.looks.grows:
             every = reached.every_writer or (self._rounds >= _ONE_BY_ONE and self.looks.grows)
             if await self._stop_writers(reached.reason, every=every):
@@ -119,14 +128,51 @@ class _Warden:
         return True
 
     async def _stop_writers(self, reason: str, *, every: bool) -> bool:
-        for _ in range(2):
-            answer = await self._ask(wire.STOP_WRITERS, {"reason": reason, "every": every})
-            if not isinstance(answer, WritersStopped):
+        """Stop who writes, unless the box has less afterwards: what removes very many names writes too, and makes room."""
+        before = self.looks.total
+        if not await self._is_writing():
+            return False
+        if self._is_current:
+            grew = await self._count_at_once() and self.looks.total >= before
+            return await self._kill_writers(reason, every=every) if grew else self._leave_alone()
+        return await self._stop_writers_of_slow(reason, every=every)
+
+    async def _stop_writers_of_slow(self, reason: str, *, every: bool) -> bool:
+        """The same where counting takes time: halted but for the tenth of a second in which it is seen who writes."""
+        async with self._halted():
+            if await self._count_halted() is None:
+                return self._leave_alone()
+            before = self.looks.total
+            await self._ask(wire.STOP_WRITERS, _NOTE)
+        await anyio.sleep(_ASK_AGAIN)
+        async with self._halted():
+            if not _has_seen_writers(await self._ask(wire.STOP_WRITERS, _NOTE)):
                 return False
-            if answer.killed is not None:
-                return answer.killed != 0
-            await anyio.sleep(_ASK_AGAIN)
+            if await self._count_halted() is None or self.looks.total < before:
+                return self._leave_alone()
+            return await self._kill_writers(reason, every=every)
+
+    async def _is_writing(self) -> bool:
+        """Whether something in the box is seen to write in the next tenth of a second."""
+        await self._ask(wire.STOP_WRITERS, _NOTE)
+        await anyio.sleep(_ASK_AGAIN)
+        return _has_seen_writers(await self._ask(wire.STOP_WRITERS, _NOTE))
+
+    async def _kill_writers(self, reason: str, *, every: bool) -> bool:
+        stopped = await self._ask(wire.STOP_WRITERS, {"reason": reason, "every": every})
+        return isinstance(stopped, WritersStopped) and bool(stopped.killed)
+
+    def _leave_alone(self) -> bool:
+        self._left_alone_until = time.monotonic() + _LEFT_ALONE * self.looks.seconds
         return False
+
+    async def _count_at_once(self) -> bool:
+        """Whether a limit is reached still."""
+        looks = self.looks
+        await to_thread.run_sync(lambda: looks.begin(afresh=True), limiter=self.lanes.quick)
+        if await to_thread.run_sync(looks.go_on, 2 * SLICE, limiter=self.lanes.quick):
+            return looks.judge() is not None
+        return await self._look_at_halted() is not None
 
     @asynccontextmanager
     async def _halted(self) -> AsyncIterator[None]:
@@ -169,6 +215,10 @@ class _Warden:
             _send(new, signal.SIGSTOP)
             stopped |= new
         return stopped
+
+
+def _has_seen_writers(answer: Answer | None) -> bool:
+    return isinstance(answer, WritersStopped) and answer.killed is None
 
 
 def _send(processes: dict[int, str], number: signal.Signals) -> None:
