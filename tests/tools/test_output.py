@@ -5,9 +5,9 @@ from subprocess import run
 
 import pytest
 
+from limpet.core.box_directories import HOME
 from limpet.tools.output import head, head_and_tail, keep_whole
 from limpet.workspace.kept_outputs import KEPT, MOST_FILES
-from limpet.workspace.path_resolver import HOME
 from limpet.workspace.result import KeptOutput
 from limpet.workspace.workspace import Workspace
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from limpet.core.box_directories import HOME
 from limpet.guard.policy.policy import Policy
 from limpet.workspace.kept_outputs import KEPT
 from limpet.workspace.opening import WorkspaceOptions, open_in
-from limpet.workspace.path_resolver import HOME
 from limpet.workspace.workspace import Workspace
 from tests.support.runtimes import NAMES, opened
 

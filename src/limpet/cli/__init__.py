@@ -16,10 +16,11 @@ import typer
 
 from limpet.cli.loading import begin_loading
 from limpet.cli.standard_streams import open_missing_streams
+from limpet.core import exit_codes
 from limpet.core.errors import ConfigInvalid, LimpetError
 from limpet.core.hiding import hide_secrets
 
-FAILED, MISUSED, INTERRUPTED, BOX_FAILED = 1, 2, 130, 125
+FAILED, MISUSED, INTERRUPTED, BOX_FAILED = 1, 2, exit_codes.INTERRUPTED, exit_codes.LOST
 
 app = typer.Typer(
     name="limpet",

@@ -11,6 +11,7 @@ import httpx2
 from limpet.cli.client import is_loopback, key_headers, refusal
 from limpet.cli.terminal import Screen
 from limpet.core import events as ev
+from limpet.core import exit_codes
 from limpet.core.errors import LimpetError
 
 # The gateway sends a comment every 15 s; four missing ones mean that it is gone.
@@ -136,7 +137,7 @@ class Answer:
                 if (event["output_index"], event["command_index"], stream) not in self._streamed:
                     self.screen.output(stream, entry[stream])
             outcome = entry["outcome"]
-            self.code = outcome["exit_code"] if outcome["type"] == "exit" else 124
+            self.code = outcome["exit_code"] if outcome["type"] == "exit" else exit_codes.TIMED_OUT
 
     def interrupted(self) -> None:
         self.screen.note(self.how_to_find_it)

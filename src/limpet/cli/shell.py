@@ -11,12 +11,12 @@ from limpet import wiring
 from limpet.cli.run import code_of, refuse_unmeant, run_here
 from limpet.cli.session import KEYBOARD, Ending, LeftRunning, Session, Stopped, terminal_size
 from limpet.cli.terminal import Screen
+from limpet.core import exit_codes
 from limpet.core.command import Aborted, Argv, Command, Exited, Lost, TimedOut, exit_code
 from limpet.core.ids import new_id
 from limpet.core.ports import Offer
 from limpet.workspace.workspace import EXEC, Workspace
 
-CODE_OF_AN_ABORT = 130
 CODE_OF_A_SIGNAL = 128  # and its number
 PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR")
 
@@ -84,7 +84,7 @@ def conclude(session: Session, ending: Ending) -> int:
             print(f"limpet: {reason}", file=sys.stderr)
         case Aborted() | TimedOut():
             print("limpet: The shell was killed.", file=sys.stderr)
-            return CODE_OF_AN_ABORT
+            return exit_codes.INTERRUPTED
         case Exited():
             pass
     return exit_code(ending)

@@ -19,6 +19,7 @@ from limpet.containers.hosted_shells import HostedShell
 from limpet.containers.meter import Meter
 from limpet.containers.settings import ShellLimits
 from limpet.containers.watched_tree import WatchedTree
+from limpet.core.box_directories import DATA, LASTING
 from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import Clock
 from limpet.core.errors import PlaceUnusable, SandboxClosed, SandboxGone
@@ -30,7 +31,6 @@ from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.settings import NO_QUOTA, QuotaSettings
 
 ENDING = 10.0  # seconds for taking back a box that must not stay
-ROOTS = {"/mnt/data": "data", "/home/agent": "home"}
 
 
 @dataclass(slots=True, eq=False)
@@ -117,13 +117,13 @@ class Boxes:
             except (SandboxGone, SandboxClosed):
                 pass  # what it wrote is still in its directory
         directory = directory_of(record, self._directory)
-        return HostFiles({path: directory / name for path, name in ROOTS.items()}, record.user_id)
+        return HostFiles({path: directory / name for path, name in LASTING.items()}, record.user_id)
 
     def data_directory(self, record: ContainerRecord) -> Path | None:
         """Where its /mnt/data lies on this host; None where the runtime keeps it elsewhere."""
         if Offer.DIRECTORY not in self.runtime.offers:
             return None
-        return directory_of(record, self._directory) / ROOTS["/mnt/data"]
+        return directory_of(record, self._directory) / LASTING[DATA]
 
     async def enter(self, record: ContainerRecord) -> EnteredBox:
         """The box of a running container, booted if there is none that answers. Its row says which before this returns.
@@ -322,7 +322,7 @@ def make_passable(directory: Path) -> None:
 
 def _make(directory: Path, owner: int | None) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
-    for path in (directory, *(directory / name for name in ROOTS.values())):
+    for path in (directory, *(directory / name for name in LASTING.values())):
         if not path.is_dir():
             path.mkdir(mode=0o700)
             if owner is not None:

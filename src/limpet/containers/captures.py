@@ -16,13 +16,14 @@ from anyio import CapacityLimiter, to_thread
 
 from limpet.containers.boxes import Box, Boxes
 from limpet.containers.changes import Changes, Scan, compare, content_type
-from limpet.containers.file_copies import DATA, NOT_KEPT, FileCopies, FileCopy
+from limpet.containers.file_copies import NOT_KEPT, FileCopies, FileCopy
 from limpet.containers.file_index import FileIndex
 from limpet.containers.generated import GeneratedTrees
 from limpet.containers.meter import Meter
 from limpet.containers.settings import ContainerSettings
 from limpet.containers.tree_watcher import TreeWatcher
 from limpet.containers.watched_tree import WatchedTree
+from limpet.core.box_directories import DATA
 from limpet.core.clock import Clock
 from limpet.core.errors import FileError, FileMissing, SandboxClosed, SandboxGone, StoreError
 from limpet.core.ids import CONTAINER_FILE, new_id

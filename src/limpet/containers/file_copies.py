@@ -8,8 +8,9 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from limpet.containers.boxes import ROOTS, directory_of
+from limpet.containers.boxes import directory_of
 from limpet.containers.changes import is_known
+from limpet.core.box_directories import DATA, LASTING
 from limpet.core.errors import FileError, StoreError
 from limpet.core.ports import Files
 from limpet.runtimes.hostfiles import HostFiles
@@ -17,8 +18,6 @@ from limpet.store.blob_storage import BlobStorage
 from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.database import Database
 from limpet.store.files import ContainerFileRecord, ContainerFiles
-
-DATA = "/mnt/data"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,4 +119,4 @@ async def _hash(files: Files, path: str, *, size: int) -> FileCopy:
 
 
 def _files(container: ContainerRecord, home: Path) -> Files:
-    return HostFiles({DATA: directory_of(container, home / "boxes") / ROOTS[DATA]}, container.user_id)
+    return HostFiles({DATA: directory_of(container, home / "boxes") / LASTING[DATA]}, container.user_id)

@@ -16,11 +16,12 @@ from limpet.containers.boxes import Boxes
 from limpet.containers.captures import CaptureResult, Captures
 from limpet.containers.changes import is_known, safe_name
 from limpet.containers.contents import Choose, CountingReader, opened, whole
-from limpet.containers.file_copies import DATA, FileCopies
+from limpet.containers.file_copies import FileCopies
 from limpet.containers.meter import Meter
 from limpet.containers.quotas import Quotas
 from limpet.containers.settings import ContainerSettings
 from limpet.containers.tree_watcher import TreeWatcher
+from limpet.core.box_directories import DATA
 from limpet.core.clock import Clock
 from limpet.core.errors import FileError, FileMissing, NotFound, QuotaExceeded, StoreError
 from limpet.core.ports import Files

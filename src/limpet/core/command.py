@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from limpet.core import exit_codes
+
 Stream = Literal["stdout", "stderr"]
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
@@ -117,8 +119,8 @@ def exit_code(outcome: Outcome) -> int:
         case Exited(code):
             return code
         case TimedOut():
-            return 124
+            return exit_codes.TIMED_OUT
         case Aborted():
             return -1
         case Lost():
-            return 125
+            return exit_codes.LOST

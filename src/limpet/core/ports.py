@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
+from limpet.core.box_directories import DATA
 from limpet.core.command import START, Chunk, Command, Outcome, Position
 
 
@@ -203,9 +204,7 @@ class Files(Protocol):
         Raises: NotAFile where a directory or special file is in its place; SandboxFull where the disk or a quota is full."""
         ...
 
-    async def list(
-        self, path: str = "/mnt/data", *, recursive: bool = False, limit: int | None = None
-    ) -> list[FileStat]:
+    async def list(self, path: str = DATA, *, recursive: bool = False, limit: int | None = None) -> list[FileStat]:
         """The entries of a directory, sorted by path. `recursive` descends into directories, never through links. No more than `limit`
         entries are looked at: where that many come back there may be others, before and between them.
 

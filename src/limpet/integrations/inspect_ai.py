@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, overload
 
 from pydantic import BaseModel, ConfigDict
 
+from limpet.core import exit_codes
 from limpet.core.command import Lost, TimedOut
 from limpet.core.errors import CommandDenied, CommandRefused, SandboxError, WorkingDirectoryMissing
 from limpet.core.ports import Limits
@@ -38,7 +39,6 @@ _PIECE = 32 << 20  # bytes of a file that one command takes over
 _ERRORS = {os.strerror(number): number for number in (
     errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOENT, errno.ENOTDIR, errno.ENOSPC, errno.ENAMETOOLONG, errno.ELOOP,
 )} | {os.strerror(errno.EROFS): errno.EACCES}  # fmt: skip
-_CANNOT_RUN = 126
 
 
 class LimpetConfig(BaseModel):
@@ -108,7 +108,7 @@ class WorkspaceSandbox(SandboxEnvironment):
         _raise_unfinished(result)
         for stream in (out, err):
             stream.refuse_overflow()
-        if result.exit_code == _CANNOT_RUN and err.text == f"{cmd[0]}: {os.strerror(errno.EACCES)}\n":
+        if result.exit_code == exit_codes.CANNOT_RUN and err.text == f"{cmd[0]}: {os.strerror(errno.EACCES)}\n":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), cmd[0])
         return ExecResult(success=result.exit_code == 0, returncode=result.exit_code, stdout=out.text, stderr=err.text)
 
@@ -276,7 +276,7 @@ def _refused(error: SandboxError) -> ExecResult[str]:
         case WorkingDirectoryMissing():
             raise FileNotFoundError(errno.ENOENT, str(error), error.path) from error
         case CommandRefused():
-            return ExecResult(success=False, returncode=_CANNOT_RUN, stdout="", stderr=str(error))
+            return ExecResult(success=False, returncode=exit_codes.CANNOT_RUN, stdout="", stderr=str(error))
         case _:
             raise SandboxUnavailableError(str(error)) from error
 

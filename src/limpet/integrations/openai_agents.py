@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Sequence
 
+from limpet.core import exit_codes
 from limpet.core.command import Aborted, Exited, Lost, Outcome, TimedOut
 from limpet.core.errors import CommandRefused, LimpetError
 from limpet.core.ids import new_id
@@ -21,7 +22,6 @@ with extra("agents", "agents"):
 
 MOST_OUTPUT = 64 << 10  # bytes a stream of a command, where the call names no length
 _MARKERS = 96  # characters of the two lines that say how much was left out: the SDK counts them too
-_ABORTED, _CANNOT_RUN, _NO_BOX = 130, 126, 125
 
 
 def limpet_shell(workspace: Workspace) -> Callable[[ShellCommandRequest], Awaitable[ShellResult]]:
@@ -57,7 +57,7 @@ async def _output(view: Workspace, command: str, *, timeout: float | None, call_
     try:
         result = await view.run(command, timeout=timeout, call=Call(action="shell", call_id=call_id))
     except LimpetError as error:
-        code = _CANNOT_RUN if isinstance(error, CommandRefused) else _NO_BOX
+        code = exit_codes.CANNOT_RUN if isinstance(error, CommandRefused) else exit_codes.LOST
         outcome = ShellCallOutcome(type="exit", exit_code=code)
         return ShellCommandOutput(command=command, stderr=view.redactor.text(str(error)), outcome=outcome)
     name = new_id("out")
@@ -80,9 +80,9 @@ def _outcome(outcome: Outcome) -> ShellCallOutcome:
         case TimedOut():
             return ShellCallOutcome(type="timeout")
         case Aborted():
-            return ShellCallOutcome(type="exit", exit_code=_ABORTED)
+            return ShellCallOutcome(type="exit", exit_code=exit_codes.INTERRUPTED)
         case Lost():
-            return ShellCallOutcome(type="exit", exit_code=_NO_BOX)
+            return ShellCallOutcome(type="exit", exit_code=exit_codes.LOST)
 
 
 def _function_tool(tool: Tool) -> FunctionTool:

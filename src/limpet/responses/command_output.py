@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from limpet.core import events as ev
+from limpet.core.box_directories import DATA
 from limpet.core.command import START, Chunk, Stream
 from limpet.core.errors import FileError, SandboxGone
 from limpet.core.events import Event
@@ -18,7 +19,7 @@ from limpet.responses.writer import Writer
 from limpet.workspace.redacted_process import RedactedChunk, raw_end, restart_of
 
 Json = dict[str, Any]
-DIRECTORY = "/mnt/data/limpet-output"  # in the container: the whole of what an item shows in part
+DIRECTORY = f"{DATA}/limpet-output"  # in the container: the whole of what an item shows in part
 _MARKER = re.compile(r"\n\.\.\. \[(\d+) bytes left out; (the whole std(?:out|err)[^\n]*)\] \.\.\.\n")
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from limpet.core import exit_codes
 from limpet.core.errors import LimpetError, UpstreamError, UpstreamRefused
 
 Json = dict[str, Any]
@@ -18,7 +19,7 @@ def closed_item(item: Json) -> Json:
 def _closed_entry(entry: Json) -> Json:
     whole = {"stdout": "", "stderr": "", **entry}
     if "outcome" not in whole:
-        whole["outcome"] = {"type": "exit", "exit_code": 125}
+        whole["outcome"] = {"type": "exit", "exit_code": exit_codes.LOST}
     return whole
 
 

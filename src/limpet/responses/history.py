@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from limpet.core import exit_codes
 from limpet.core.errors import NotFound, RequestInvalid
 from limpet.responses.command_output import model_copy
 from limpet.responses.replay import replay
@@ -112,7 +113,7 @@ def completed(items: Sequence[Json]) -> list[Json]:
                 {
                     "type": "shell_call_output",
                     "call_id": item["call_id"],
-                    "output": [{**lost, "outcome": {"type": "exit", "exit_code": 125}}],
+                    "output": [{**lost, "outcome": {"type": "exit", "exit_code": exit_codes.LOST}}],
                 }
             )
     return whole

@@ -18,6 +18,7 @@ from limpet.containers.attachments import IncomingFile
 from limpet.containers.changes import safe_name
 from limpet.containers.settings import ContainerSettings
 from limpet.containers.wire_objects import shown
+from limpet.core.box_directories import DATA
 from limpet.core.errors import NotFound, RequestInvalid
 from limpet.core.settings import MIB
 from limpet.egress.fetch import Fetcher
@@ -207,7 +208,7 @@ def marked(items: Sequence[Json], gathered: Sequence[ResolvedFile], rows: Sequen
 
 
 def _told(part: Json, directory: str) -> Json:
-    path = str(part[PATH]).replace("/mnt/data", directory, 1)
+    path = str(part[PATH]).replace(DATA, directory, 1)
     name = path.rpartition("/")[2]
     return _text(f"[The file {safe_name(part.get('filename') or name)} is at {path}.]")
 

@@ -17,7 +17,7 @@ from limpet.containers.manager import ContainerManager
 from limpet.containers.settings import ShellLimits
 from limpet.containers.wire_objects import shown
 from limpet.core import events as ev
-from limpet.core import ids
+from limpet.core import exit_codes, ids
 from limpet.core.clock import Clock
 from limpet.core.command import Aborted, Command, Exited, Lost, Outcome, Script, TimedOut
 from limpet.core.errors import CommandRefused, FileError, LimpetError, RequestError, SandboxGone, StoreError
@@ -46,9 +46,9 @@ def wire_outcome(outcome: Outcome) -> Json:
         case TimedOut():
             return {"type": "timeout"}
         case Aborted():
-            return {"type": "exit", "exit_code": 130}
+            return {"type": "exit", "exit_code": exit_codes.INTERRUPTED}
         case Lost():
-            return {"type": "exit", "exit_code": 125}
+            return {"type": "exit", "exit_code": exit_codes.LOST}
 
 
 @dataclass(slots=True)
@@ -274,7 +274,7 @@ class ShellCalls:
             process = await lease.workspace.start(command, exec_id, call=Call(action=ACTION, call_id=call_id))
         except CommandRefused as refusal:
             await printed.say("stderr", f"{refusal.message}\n")
-            return _Ending(Exited(126), refusal=refusal)
+            return _Ending(Exited(exit_codes.CANNOT_RUN), refusal=refusal)
         outcome = await self._follow(process, printed)
         await printed.end(None if isinstance(outcome, Lost) else process, lease.workspace.files)
         for note in process.notes():

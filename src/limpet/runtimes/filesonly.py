@@ -11,6 +11,7 @@ from typing import Self
 
 from anyio import to_thread
 
+from limpet.core.box_directories import LASTING
 from limpet.core.command import Command
 from limpet.core.errors import BadCommand, SandboxClosed, SandboxGone
 from limpet.core.ports import Files, Held, Offer, Probe, Process, SandboxRef, SandboxSpec
@@ -20,7 +21,6 @@ from limpet.runtimes.open_beneath import remove_tree
 
 NAME = "files"
 OFFERS = frozenset({Offer.DIRECTORY, Offer.ISOLATION})
-_ROOTS = {"/mnt/data": "data", "/home/agent": "home"}
 
 
 class FilesSandbox:
@@ -100,7 +100,7 @@ class FilesRuntime:
             temporary = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="limpet-files-")))
         base = spec.directory or temporary
         assert base is not None
-        roots = {path: base / name for path, name in _ROOTS.items()}
+        roots = {path: base / name for path, name in LASTING.items()}
         for root in roots.values():
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
         ref = SandboxRef(runtime=NAME, name=spec.name, boot_id=secrets.token_hex(8))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from limpet.core.box_directories import DATA
 from limpet.core.errors import (
     FileError,
     FileForbidden,
@@ -39,7 +40,6 @@ from limpet.runtimes.open_beneath import (
     remove_entry,
 )
 
-WORKING_DIRECTORY = "/mnt/data"
 PIECE = 1 << 20
 
 # A write that is under way; `list` leaves it out.
@@ -105,9 +105,7 @@ class HostFiles:
         finally:
             writing.close()
 
-    async def list(
-        self, path: str = WORKING_DIRECTORY, *, recursive: bool = False, limit: int | None = None
-    ) -> list[FileStat]:
+    async def list(self, path: str = DATA, *, recursive: bool = False, limit: int | None = None) -> list[FileStat]:
         place = self._place(path)
         return await to_thread.run_sync(
             lambda: sorted(islice(self._below(place, recursive), limit), key=lambda found: found.path)
@@ -127,7 +125,7 @@ class HostFiles:
             raise FileError(asked, "A path cannot hold a NUL byte.")
         if not is_encodable(asked):
             raise FileError(asked, "A path cannot hold a lone surrogate, which is no character.")
-        path = posixpath.normpath(posixpath.join(WORKING_DIRECTORY, asked))
+        path = posixpath.normpath(posixpath.join(DATA, asked))
         path = path[1:] if path.startswith("//") else path
         for root in sorted(self._roots, key=len, reverse=True):
             if path == root or path.startswith(f"{root}/"):

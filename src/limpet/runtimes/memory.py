@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 from bashkit import Bash, ExecResult, ExecutionProfile, FileSystem
 
+from limpet.core.box_directories import DATA, HOME, OWN
 from limpet.core.command import Aborted, Argv, Command, Exited, Outcome, Script, Stream, TimedOut
 from limpet.core.errors import BadCommand, BootFailed, OfferMissing, SandboxClosed, SandboxGone, WorkingDirectoryMissing
 from limpet.core.ports import Files, Held, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
@@ -26,8 +27,6 @@ from limpet.runtimes.virtualfiles import VirtualFiles
 
 NAME = "memory"
 OFFERS = frozenset({Offer.ARGV, Offer.STREAMING, Offer.CONCURRENT, Offer.ISOLATION})
-DATA = "/mnt/data"
-HOME = "/home/agent"
 # What of the port's promises is not kept, by the conformance case that asks for it, and why.
 KNOWN_GAPS = {
     "a_reader_that_does_not_ask_slows_the_command": "bashkit cuts a stream off after 10 MiB; stderr then says so",
@@ -105,7 +104,7 @@ class MemorySandbox:
         self._ref = ref
         self._inject_fault = inject_fault
         self._env = env
-        self._systems = {root: empty_file_system() for root in (DATA, HOME, "/tmp")}
+        self._systems = {root: empty_file_system() for root in OWN}
         self._files = VirtualFiles(self._systems)
         self._processes: dict[str, MemoryProcess] = {}
         self._supervisor: BoxSupervisor | None = None

@@ -13,6 +13,7 @@ from typing import Any
 
 from bashkit import FileSystem
 
+from limpet.core.box_directories import DATA
 from limpet.core.errors import (
     FileError,
     FileForbidden,
@@ -25,7 +26,6 @@ from limpet.core.errors import (
 )
 from limpet.core.ports import FileKind, FileStat
 
-WORKING_DIRECTORY = "/mnt/data"
 PIECE = 1 << 20
 _KINDS: dict[str, FileKind] = {"file": "file", "directory": "directory", "symlink": "link"}
 
@@ -85,9 +85,7 @@ class VirtualFiles:
             raise _translated(place, error) from error
         return self._described(place, place.inner)
 
-    async def list(
-        self, path: str = WORKING_DIRECTORY, *, recursive: bool = False, limit: int | None = None
-    ) -> list[FileStat]:
+    async def list(self, path: str = DATA, *, recursive: bool = False, limit: int | None = None) -> list[FileStat]:
         place = self._place(path)
         self._refuse_links(place, itself=True)
         if self._require(place) != "directory":
@@ -129,7 +127,7 @@ class VirtualFiles:
             raise FileError(asked, "A path cannot hold a NUL byte.")
         if any("\ud800" <= letter <= "\udfff" for letter in asked):
             raise FileError(asked, "A path cannot hold a lone surrogate, which is no character.")
-        path = posixpath.normpath(posixpath.join(WORKING_DIRECTORY, asked))
+        path = posixpath.normpath(posixpath.join(DATA, asked))
         path = path[1:] if path.startswith("//") else path
         for root in sorted(self._roots, key=len, reverse=True):
             if path == root or path.startswith(f"{root}/"):

@@ -23,6 +23,7 @@ from limpet.containers.settings import ContainerHost, ContainerSettings
 from limpet.containers.shell_rules import ShellRules
 from limpet.containers.staging import Staging
 from limpet.core import ids
+from limpet.core.box_directories import DATA
 from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import Clock, SystemClock, seconds
 from limpet.core.errors import RuntimeUnavailable
@@ -89,7 +90,7 @@ class GatewaySettings:
     tools: ServerToolSettings = field(default_factory=ServerToolSettings)
     streams_output: bool = True
     fetch: FetchSettings = field(default_factory=FetchSettings)
-    data: str = "/mnt/data"
+    data: str = DATA
     has_network: bool = False
     stop_boxes: bool = False
     keep_alive: float = KEEP_ALIVE_SECONDS

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from limpet.core import exit_codes
 from limpet.core.errors import UpstreamRefused
 from limpet.upstreams.upstream import BadArguments, ShellArguments, Turn
 
@@ -171,7 +172,9 @@ def output_text(output: Mapping[str, Any]) -> str:
 def _entry_text(entry: Mapping[str, Any]) -> str:
     outcome = entry.get("outcome") or {}
     timed_out = outcome.get("type") == "timeout"
-    lines = ["exit code: 124 (timed out)" if timed_out else f"exit code: {outcome.get('exit_code')}"]
+    lines = [
+        f"exit code: {exit_codes.TIMED_OUT} (timed out)" if timed_out else f"exit code: {outcome.get('exit_code')}"
+    ]
     for stream in ("stdout", "stderr"):
         if text := entry.get(stream):
             lines.append(f"{stream}:\n{text.rstrip()}")

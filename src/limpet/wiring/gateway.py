@@ -9,6 +9,7 @@ import anyio
 from limpet import wiring
 from limpet.config import Config
 from limpet.containers.settings import ContainerHost
+from limpet.core.box_directories import DATA
 from limpet.core.box_settings import BoxSettings
 from limpet.core.ports import Offer, Runtime
 from limpet.server import gateway
@@ -77,7 +78,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         tools=config.features.server_tools,
         streams_output=config.features.shell.stream_output,
         fetch=config.features.file_url,
-        data="/mnt/data" if Offer.ISOLATION in runtime.offers else "the directory that $LIMPET_DATA names",
+        data=DATA if Offer.ISOLATION in runtime.offers else "the directory that $LIMPET_DATA names",
         has_network=Offer.ISOLATION not in runtime.offers,
         stop_boxes=stop_boxes,
     )

@@ -3,11 +3,9 @@
 import posixpath
 from dataclasses import dataclass
 
+from limpet.core.box_directories import DATA
 from limpet.core.errors import FileDenied
 from limpet.guard.policy.paths import CREDENTIALS, ORDERS
-
-WORKING_DIRECTORY = "/mnt/data"
-OWN_ROOTS = (WORKING_DIRECTORY, "/home/agent", "/tmp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +64,7 @@ class FileAccess:
 
 def absolute(path: str) -> str:
     """A path in the sandbox, resolved in words only; relative ones begin in the working directory."""
-    resolved = posixpath.normpath(posixpath.join(WORKING_DIRECTORY, path))
+    resolved = posixpath.normpath(posixpath.join(DATA, path))
     return resolved[1:] if resolved.startswith("//") else resolved
 
 

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 
 import anyio
 
+from limpet.core.box_directories import DATA
 from limpet.core.errors import EditFailed, FileDenied, FileMissing, FileTooLarge
 from limpet.core.ports import Files, FileStat, Sandbox
 from limpet.workspace import search
-from limpet.workspace.file_access import WORKING_DIRECTORY, FileAccess, absolute
+from limpet.workspace.file_access import FileAccess, absolute
 from limpet.workspace.search import GlobResult, GrepQuery, GrepResult, SearchBounds
 
 READ_LIMIT = 10 << 20
@@ -91,9 +92,7 @@ class WorkspaceFiles:
             _refuse_over(path, len(data) + count * (len(instead) - len(wanted)), EDIT_LIMIT)
             return await files.write(path, data.replace(wanted, instead), mode=before.mode)
 
-    async def list(
-        self, path: str = WORKING_DIRECTORY, *, recursive: bool = False, limit: int | None = None
-    ) -> list[FileStat]:
+    async def list(self, path: str = DATA, *, recursive: bool = False, limit: int | None = None) -> list[FileStat]:
         """The entries of a directory, by path, and with `recursive` of those below it; the first `limit` of them. At most LIST_LIMIT
         are looked at: where that many come back there may be others, before and between them. Raises: FileMissing; NotADirectory."""
         found = await self._may(path).list(path, recursive=recursive, limit=LIST_LIMIT)
@@ -113,7 +112,7 @@ class WorkspaceFiles:
         """Make a directory and its parents; quiet if it exists. Raises: NotADirectory where anything else is in its place; SandboxFull."""
         return await self._may(path, writing=True).mkdir(path)
 
-    async def glob(self, pattern: str, *, root: str = WORKING_DIRECTORY, bounds: SearchBounds = BOUNDS) -> GlobResult:
+    async def glob(self, pattern: str, *, root: str = DATA, bounds: SearchBounds = BOUNDS) -> GlobResult:
         """The entries whose path below `root` matches: `*` and `?` within a name, `**` across directories, `[a-z]`, `{a,b}`.
 
         Names that begin with a dot are names like others. Raises: PatternInvalid; FileMissing and NotADirectory for `root`.
@@ -125,7 +124,7 @@ class WorkspaceFiles:
         self,
         pattern: str,
         *,
-        root: str = WORKING_DIRECTORY,
+        root: str = DATA,
         include: str | None = None,
         ignore_case: bool = False,
         bounds: SearchBounds = BOUNDS,

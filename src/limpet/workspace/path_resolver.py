@@ -6,15 +6,13 @@ Asks the sandbox's files, and where those do not reach (/tmp, directories of the
 import posixpath
 from dataclasses import dataclass
 
+from limpet.core.box_directories import DATA, HOME, TEMPORARY
 from limpet.core.command import Argv, Command, Exited, Script
 from limpet.core.errors import FileError, FileMissing, NotADirectory, PathOutside, SandboxError
 from limpet.core.ids import new_id
 from limpet.core.ports import Offer, Sandbox
 from limpet.workspace.file_access import is_below
 
-DATA = "/mnt/data"
-HOME = "/home/agent"
-TEMPORARY = "/tmp"
 _LOOK = 5.0  # seconds for a look in the box
 _MOST_LINKS = 40  # as the kernel
 _MOST_ENTRIES = 20_000  # of a directory whose links are asked for

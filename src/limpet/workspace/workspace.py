@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from limpet.core.box_directories import HOME
 from limpet.core.clock import Clock, SystemClock
 from limpet.core.command import Aborted, Argv, Command, Lost, Outcome, Script, Terminal
 from limpet.core.errors import BadCommand, ConfigInvalid, LimpetError, SandboxClosed, SandboxGone
@@ -25,7 +26,7 @@ from limpet.workspace.command_guard import CommandGuard, sentence_of
 from limpet.workspace.delivery import Delivery, OnOutput, follow, unless_aborted
 from limpet.workspace.files import WorkspaceFiles
 from limpet.workspace.kept_outputs import Pieces, keep_in_home, keep_in_temporary
-from limpet.workspace.path_resolver import HOME, BoxDirectories
+from limpet.workspace.path_resolver import BoxDirectories
 from limpet.workspace.redacted_process import RedactedProcess
 from limpet.workspace.result import RunResult
 from limpet.workspace.walls import refuse_unheld

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from limpet.core.box_directories import HOME, OWN
 from limpet.core.command import Argv, Command, Script
 from limpet.guard.policy import paths
 from limpet.guard.policy.analysis import analyze, plain_name
@@ -21,7 +22,6 @@ from limpet.guard.policy.verdict import Allowed, Denied, NeedsApproval, Verdict
 Resolve = Callable[[str], Awaitable[str | None]]
 Links = Callable[[str], Awaitable[Sequence[str] | None]]
 KNOWN = 512
-ROOTS = ("/mnt/data", "/home/agent", "/tmp")  # the sandbox's own
 _Key = tuple[Script | Argv, str | None, tuple[tuple[str, str], ...]]
 
 
@@ -50,8 +50,8 @@ class Judge:
         policy: Policy,
         *,
         parser: Parser,
-        roots: Sequence[str] = ROOTS,
-        home: str = "/home/agent",
+        roots: Sequence[str] = OWN,
+        home: str = HOME,
         resolve: Resolve | None = None,
         links: Links | None = None,
         held: frozenset[str] = frozenset(),

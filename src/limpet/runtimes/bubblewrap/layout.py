@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from limpet.core.box_directories import DATA, HOME, LASTING
 from limpet.core.errors import BootFailed
 from limpet.core.ports import SandboxSpec
 from limpet.runtimes.bubblewrap.settings import BoxPaths
@@ -15,8 +16,6 @@ from limpet.runtimes.bubblewrap.walls import AGENTS_PROGRAMS, BuiltWalls, build
 
 USER = 1000  # inside
 HOST_NAME = "box"
-HOME = "/home/agent"
-DATA = "/mnt/data"
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 _IMAGE_SETTINGS = "/run/limpet/etc"
 _BUNDLES = (CERTIFICATES, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
@@ -72,7 +71,7 @@ def lay_out(spec: SandboxSpec, place: BoxPaths, image: Path | None, user_id: int
     """
     place.directory.mkdir(parents=True)
     lasting = spec.directory if spec.directory is not None else place.directory
-    files = {DATA: lasting / "data", HOME: lasting / "home"}
+    files = {path: lasting / name for path, name in LASTING.items()}
     lasting.mkdir(parents=True, exist_ok=True)
     private = place.private
     for directory in (*files.values(), *private):

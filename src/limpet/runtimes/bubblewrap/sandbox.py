@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
+from limpet.core.box_directories import DATA
 from limpet.core.command import Command, Lost, Outcome, Script
 from limpet.core.errors import (
     BadCommand,
@@ -179,7 +180,7 @@ def _asked(command: Command) -> dict[str, object]:
 def _raise_refusal(answer: RequestRefused, command: Command) -> NoReturn:
     match answer.error:
         case "cwd":
-            raise WorkingDirectoryMissing(command.cwd or "/mnt/data")
+            raise WorkingDirectoryMissing(command.cwd or DATA)
         case "room":
             raise SandboxFull(
                 f"The sandbox has no room for one more process ({answer.reason}). Wait for commands to end, or abort some."

@@ -4,7 +4,9 @@ for looking at which directories there are."""
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-_OWN = ("/mnt/data", "/home/agent", "/tmp", "/var/tmp", "/proc", "/dev", "/etc", "/run/limpet")
+from limpet.core.box_directories import OWN
+
+_OWN = (*OWN, "/var/tmp", "/proc", "/dev", "/etc", "/run/limpet")
 _SYSTEM = frozenset({"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu"})
 # Below /usr: programs, and what they load and read to work; neither sources nor manuals nor data of users.
 _OF_USR = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "games", "local/bin", "local/sbin", "local/lib")

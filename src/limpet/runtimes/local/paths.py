@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from limpet.core.box_directories import DATA, LASTING
 from limpet.core.errors import WorkingDirectoryMissing
 
-DATA = "/mnt/data"
-HOME = "/home/agent"
 # Of the host's variables only these reach a command; none of them is a secret.
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -24,7 +23,7 @@ class LocalPaths:
 
     @property
     def roots(self) -> dict[str, Path]:
-        return {DATA: self.directory / "data", HOME: self.directory / "home"}
+        return {path: self.directory / name for path, name in LASTING.items()}
 
     @property
     def files(self) -> dict[str, Path]:

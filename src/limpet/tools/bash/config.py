@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from limpet.core.box_directories import DATA
 from limpet.core.errors import ConfigInvalid
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
@@ -59,7 +60,7 @@ class ShellConfig:
     bash: BashConfig
 
 
-def shell_config_from(block: Mapping[str, Any] | None, *, workdir: str = "/mnt/data") -> ShellConfig:
+def shell_config_from(block: Mapping[str, Any] | None, *, workdir: str = DATA) -> ShellConfig:
     """Read a configuration block: `tools.modules.shell.{config,constraints}`, or the part of it from any of these levels on.
 
     `{{workdir}}` stands for `workdir`; `shell: null` is bash. Paths are confined to the workspace's own roots, `allowed_roots` and

@@ -3,6 +3,8 @@
 import re
 import signal
 
+from limpet.core import exit_codes
+
 _NO_MATCH = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack"})
 _DIFFER = frozenset({"diff", "cmp", "comm", "colordiff"})
 _LAST = re.compile(r"&&|\|\||[;|\n]")
@@ -31,17 +33,17 @@ def _usual(code: int) -> str | None:
     match code:
         case 2:
             return "Usually a wrong use: a syntax error, an unknown option or a missing argument."
-        case 124:
+        case exit_codes.TIMED_OUT:
             return "The time was over and it was killed, with everything that it had started."
-        case 125:
+        case exit_codes.LOST:
             return "How it ended is unknown: its sandbox was lost while it ran."
-        case 126:
+        case exit_codes.CANNOT_RUN:
             return "It was found but cannot be executed: not a program, or no permission."
-        case 127:
+        case exit_codes.NOT_FOUND:
             return "The command was not found. Check the name, or install it."
-        case 130:
+        case exit_codes.INTERRUPTED:
             return "It was interrupted (SIGINT)."
-        case 137:
+        case exit_codes.KILLED:
             return "It was killed (SIGKILL), often because memory ran out."
         case _ if 128 < code <= 192:
             return _death(code - 128)

@@ -5,10 +5,10 @@ import secrets
 from dataclasses import dataclass
 from functools import partial
 
+from limpet.core.box_directories import DATA
 from limpet.core.command import Stream
 from limpet.tools.output import pieces
 from limpet.tools.tool import JsonObject
-from limpet.workspace.path_resolver import DATA
 from limpet.workspace.result import KeptOutput
 from limpet.workspace.workspace import Workspace
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from limpet.core import exit_codes
 from limpet.core.clock import Clock
 from limpet.core.command import STREAMS, Aborted, Chunk, Exited, Lost, Outcome, Stream, TimedOut
 from limpet.core.errors import SandboxError
@@ -23,7 +24,6 @@ PREVIEW_LINES = 5
 LAST_LINES = 20
 PREVIEW = 4_000  # characters
 SURVIVES_END = 1.0  # seconds that what holds a task may live on after telling its end
-KILLED = 137
 
 log = logging.getLogger("limpet.tools")
 
@@ -102,13 +102,13 @@ class Task:
             case None:
                 return None
             case TimedOut():
-                return 124
+                return exit_codes.TIMED_OUT
             case Lost():
-                return 125
+                return exit_codes.LOST
             case Exited(code):
                 return code if self._marks.end is None else self._marks.end
             case Aborted():
-                return KILLED if self._marks.end is None else self._marks.end
+                return exit_codes.KILLED if self._marks.end is None else self._marks.end
 
     @property
     def uptime(self) -> float:

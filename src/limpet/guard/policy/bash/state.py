@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from limpet.core.box_directories import HOME
 from limpet.guard.policy.bash.variables import rules_bash
 
 Kind = Literal["exact", "number", "pattern", "inherited"]
@@ -51,7 +52,7 @@ class ShellState:
 
     variables: dict[str, Values] = field(default_factory=dict)
     places: frozenset[str] | None = None
-    home: str = "/home/agent"
+    home: str = HOME
     functions: frozenset[str] = frozenset()
     has_arrays: bool = False
     has_arguments: bool = False
