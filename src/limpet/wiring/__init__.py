@@ -1,4 +1,4 @@
-"""The only place that names providers: from a name in the configuration to the class that it stands for.
+"""The only place that names runtimes, providers and stores: from a name in the configuration to the class that it stands for.
 
 Each is loaded when it is asked for, so that starting costs what is used.
 """
@@ -100,8 +100,13 @@ def open_workspace(
     enters it again, also from another process. `directory` keeps its files (else they go with it), `home` is where the
     runtime keeps its own things. `capabilities` are such as `{"shell": {"allowedCommands": ["ls"]}, "fs": True}`; None is
     all of them. The rules are as in `workspace.opening.WorkspaceOptions`: they are this process's, and given again with a `ref`.
-    Raises ConfigInvalid, RuntimeUnavailable, OfferMissing (also for a rule that `enforce="wall"` wants held and this runtime cannot),
-    BootFailed, SandboxGone.
+
+    Raises, when it is opened:
+        ConfigInvalid: an argument is unknown, of another type or contradicts another.
+        RuntimeUnavailable: this host cannot run that runtime; the error says what would mend it.
+        OfferMissing: the runtime never offers something that was asked for, also a rule with `enforce="wall"` that it cannot enforce.
+        BootFailed: the box did not start; nothing of it is left.
+        SandboxGone: `ref` names a box that has ended.
     """
     opening = SandboxOptions(
         lifetime=lifetime, ttl=ttl, ref=ref, limits=limits or Limits(), env=env or {}, needs=needs,
