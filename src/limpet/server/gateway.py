@@ -56,6 +56,7 @@ from limpet.store.settings import DatabaseSettings, QuotaSettings
 from limpet.store.skills import Skills
 from limpet.store.uploads import Uploads
 from limpet.store.usage import stored_bytes
+from limpet.upstreams.known_models import KnownModels
 from limpet.upstreams.routing import Route, Router
 
 # So long open streams may go on after a signal; then they are cut. Their runs are not lost with them.
@@ -146,7 +147,7 @@ async def opened(
                 stored=lambda: stored_bytes(database),
                 home=home_id(settings.home),
             ),
-            *health.model_routes(router, seconds(clock.now())),
+            *health.model_routes(router, KnownModels(providers, clock=clock), seconds(clock.now())),
             *openapi.routes(has_keys=settings.auth == "keys"),
         ]
         app = _application(settings, routes, database, clock, metrics)

@@ -13,6 +13,7 @@ from limpet.core.clock import Clock
 from limpet.core.ports import Probe, Runtime
 from limpet.responses.metrics import Metrics
 from limpet.server.callers import caller_of
+from limpet.upstreams.known_models import KnownModels
 from limpet.upstreams.routing import ListedModel, Router
 
 FRESH_SECONDS = 10.0
@@ -66,16 +67,17 @@ def routes(
     return [Route("/livez", livez), Route("/healthz", healthz), Route("/metrics", metrics_page)]
 
 
-def model_routes(router: Router, started_at: int) -> list[Route]:
+def model_routes(router: Router, known: KnownModels, started_at: int) -> list[Route]:
     """`started_at` is in seconds since 1970; models have no other age."""
 
     async def models(request: Request) -> Response:
-        listed = [_model(model, started_at) for model in router.models()]
+        await known.refresh()
+        listed = [_model(model, started_at) for model in router.models(known.names)]
         return JSONResponse({"object": "list", "data": listed})
 
     async def model(request: Request) -> Response:
         wanted = request.path_params["model"]
-        for listed in router.models():
+        for listed in router.models(known.names):
             if listed.id == wanted:
                 return JSONResponse(_model(listed, started_at))
         found = router.find(wanted)

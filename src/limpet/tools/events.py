@@ -16,9 +16,10 @@ TOOL_STREAM = "tool-stream"
 class ToolEvent:
     """`type` and a payload of JSON values.
 
-    `workspace_stdout` and `workspace_stderr` (the run tool) carry `workspace`, `callId`, `sequence` (one counter for both
-    streams of a call, from 0), `text` (whole characters) and `time` (milliseconds since 1970). `tool-stream` (shell_cmd)
-    carries `toolName`, `content`, `stream`, `messageId` (the call's id), `sequence` and `executionId`.
+    `workspace_stdout` and `workspace_stderr` (the run tool, `Bash`) carry `workspace`, `callId`, `sequence` (one counter for both
+    streams of a call, from 0), `text` (whole characters), `time` (milliseconds since 1970) and, where a call of `Bash` has one,
+    its `description`. `tool-stream` (shell_cmd) carries `toolName`, `content`, `stream`, `messageId` (the call's id), `sequence`
+    and `executionId`.
     """
 
     type: str

@@ -7,12 +7,14 @@ from pydantic_ai.settings import ModelSettings
 
 from limpet.core.clock import Clock
 from limpet.upstreams.client import ProviderClient
+from limpet.upstreams.known_models import ModelListing
 from limpet.upstreams.models import ModelsUpstream, Wire
 from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.upstream import Turn
 
 ANTHROPIC = "https://api.anthropic.com"
+VERSION = "2023-06-01"  # of the API; the official client sends the same
 
 
 def upstream(
@@ -31,7 +33,9 @@ def _connect(given: ProviderSettings, client: ProviderClient, key: str) -> Wire:
     def model(name: str) -> AnthropicModel:
         return AnthropicModel(name, provider=provider)
 
-    return Wire(model=model, settings=_settings, plain_ids=True)
+    headers = {"x-api-key": key, "anthropic-version": VERSION}
+    listing = ModelListing(f"{address}/v1/models?limit=1000", headers)
+    return Wire(model=model, settings=_settings, listing=listing, plain_ids=True)
 
 
 def _settings(turn: Turn, settings: ModelSettings) -> ModelSettings:

@@ -4,7 +4,7 @@
 provider's own file gives a `Connect`, which decides the wire.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any, Self
@@ -22,6 +22,7 @@ from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.upstreams.client import ProviderClient, reason_of
 from limpet.upstreams.function_names import TOOL_TYPES, FunctionNames
 from limpet.upstreams.history import messages_of
+from limpet.upstreams.known_models import ModelListing, listed_models
 from limpet.upstreams.model_events import ModelEventReader
 from limpet.upstreams.model_request import names_of, request_parameters, settings
 from limpet.upstreams.refusals import header_value, hide_key, refusal
@@ -37,10 +38,12 @@ UNREADABLE = (AttributeError, TypeError, LookupError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire: its models by name, what it adds to a turn's settings, and whether it takes only plain letters in the ids of calls."""
+    """A wire: its models by name, what it adds to a turn's settings, where they are listed, and whether it takes only plain letters in the
+    ids of calls."""
 
     model: Callable[[str], Model[Any]]
     settings: Callable[[Turn, ModelSettings], ModelSettings]
+    listing: ModelListing
     plain_ids: bool = False
 
 
@@ -78,6 +81,12 @@ class ModelsUpstream:
         if self._client is not None:
             await self._client.aclose()
 
+    async def model_names(self) -> Sequence[str]:
+        """See `Upstream.model_names`."""
+        if self._client is None:
+            raise RuntimeError("The upstream is used outside its `async with`.")
+        return await listed_models(self._client, self._wire(self._client).listing)
+
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """See `Upstream.stream`. What has no translation is refused with 400 before anything is sent."""
         names = names_of(turn)
@@ -114,8 +123,7 @@ class ModelsUpstream:
         """The request, not yet sent. Raises UpstreamRefused for what has no translation."""
         if self._client is None:
             raise RuntimeError("The upstream is used outside its `async with`.")
-        key = header_value(self.name, self._given.api_key) if self._given.api_key else NO_KEY
-        wire = self._connect(self._given, self._client, key)
+        wire = self._wire(self._client)
         messages = messages_of(
             turn.input,
             provider=self.name,
@@ -131,6 +139,11 @@ class ModelsUpstream:
             model_settings=wire.settings(turn, asked),
             model_request_parameters=parameters,
         )
+
+    def _wire(self, client: ProviderClient) -> Wire:
+        """Raises UpstreamRefused for a key that no header can carry."""
+        key = header_value(self.name, self._given.api_key) if self._given.api_key else NO_KEY
+        return self._connect(self._given, client, key)
 
     def _ending(self, answer: ModelEventReader, stream: StreamedResponse) -> list[TurnEvent]:
         if stream.finish_reason is None:

@@ -10,6 +10,7 @@ from pydantic_ai.settings import ModelSettings
 
 from limpet.core.clock import Clock
 from limpet.upstreams.client import ProviderClient
+from limpet.upstreams.known_models import ModelListing
 from limpet.upstreams.models import ModelsUpstream, Wire
 from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
@@ -40,7 +41,8 @@ def _connect(given: ProviderSettings, client: ProviderClient, key: str) -> Wire:
     def model(name: str) -> OpenAIChatModel:
         return OpenAIChatModel(name, provider=provider, profile=profile)
 
-    return Wire(model=model, settings=_settings)
+    listing = ModelListing(f"{address.rstrip('/')}/models", {"authorization": f"Bearer {key}"})
+    return Wire(model=model, settings=_settings, listing=listing)
 
 
 def _settings(turn: Turn, settings: ModelSettings) -> ModelSettings:

@@ -3,7 +3,7 @@
 It must never show the provider's key, and never ask again once the first byte of an answer has arrived.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any, Self
 
@@ -14,6 +14,7 @@ import msgspec
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.upstreams.client import ProviderClient, close, reason_of
+from limpet.upstreams.known_models import ModelListing, listed_models
 from limpet.upstreams.refusals import KeyFilter, header_value, hide_key, refusal
 from limpet.upstreams.relay_events import RelayEventReader
 from limpet.upstreams.relay_request import request_body
@@ -74,6 +75,13 @@ class RelayUpstream:
                     await _drain(frames)
                     return
         raise UpstreamBroken(self.name, "the connection closed before the response had ended.")
+
+    async def model_names(self) -> Sequence[str]:
+        """See `Upstream.model_names`."""
+        if self._client is None:
+            raise RuntimeError("The upstream is used outside its `async with`.")
+        url = f"{(self._settings.base_url or OPENAI).rstrip('/')}/models"
+        return await listed_models(self._client, ModelListing(url, {**self._headers(), "accept": "application/json"}))
 
     def _event(self, data: bytes, key: KeyFilter) -> dict[str, Any]:
         try:

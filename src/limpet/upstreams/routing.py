@@ -1,7 +1,7 @@
 """Which provider answers for a model's name. Decides only: providers are opened elsewhere and handed in."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
@@ -49,6 +49,11 @@ class Route:
     upstream: Upstream
     models: tuple[str, ...] = ()
 
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether it serves models that the configuration does not name."""
+        return not self.models or any(_GLOB.search(name) for name in self.models)
+
 
 @dataclass(frozen=True, slots=True)
 class ChosenRoute:
@@ -90,17 +95,26 @@ class Router:
             code="model_not_found",
         )
 
-    def models(self) -> list[ListedModel]:
-        """The models whose names are known, each once; patterns stand for nothing concrete and are left out. A name that an earlier
-        route would take is listed as `provider/model`."""
+    def models(self, known: Mapping[str, Sequence[str]] | None = None) -> list[ListedModel]:
+        """The models whose names are known, each once; `known` are those that providers list, by the provider's name. A pattern
+        stands for what it matches of them; a name that an earlier route would take is listed as `provider/model`."""
         listed: dict[str, ListedModel] = {}
         for route in self._routes:
-            for name in route.models:
-                if _GLOB.search(name):
-                    continue
-                listed_as = name if self.find(name).upstream is route.upstream else f"{route.upstream.name}/{name}"
+            named = [name for name in route.models if not _GLOB.search(name)]
+            told = (known or {}).get(route.upstream.name, ()) if route.is_open_ended else ()
+            for name in [
+                *named,
+                *(name for name in told if _serves(route, name, full=f"{route.upstream.name}/{name}")),
+            ]:
+                listed_as = name if self._takes(route, name) else f"{route.upstream.name}/{name}"
                 listed.setdefault(listed_as, ListedModel(listed_as, route.upstream.name))
         return list(listed.values())
+
+    def _takes(self, route: Route, name: str) -> bool:
+        try:
+            return self.find(name).upstream is route.upstream
+        except NotFound:
+            return False
 
     def _what_there_is(self) -> str:
         names = [model.id for model in self.models()]

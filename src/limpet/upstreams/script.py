@@ -59,6 +59,10 @@ class ScriptUpstream:
     async def __aexit__(self, *exc: object) -> None:
         return None
 
+    async def model_names(self) -> Sequence[str]:
+        """None: its one model is in the configuration."""
+        return ()
+
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """The next block as a call, or the closing text once each has an output. Raises UpstreamRefused for a tool of a provider's own."""
         refuse_hosted_tools(turn, provider=self.name)

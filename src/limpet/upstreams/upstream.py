@@ -132,6 +132,11 @@ class Upstream(Protocol):
 
     async def __aexit__(self, *exc: object) -> None: ...
 
+    async def model_names(self) -> Sequence[str]:
+        """The models that the provider lists; none where it cannot be reached or lists none. Takes as long as the provider: callers
+        bound it. Raises UpstreamRefused for a key that cannot be sent."""
+        ...
+
     def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """The events of one turn, `TurnEnded` last. Items are complete: each `response.output_item.added` is followed by its `done`.
         Closing the iterator ends the request. The provider's key is in no event and no error.

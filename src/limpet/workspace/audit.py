@@ -14,6 +14,7 @@ from typing import Literal
 import anyio
 
 from limpet.core.command import Argv, Script
+from limpet.workspace.result import KeptOutput
 
 MARK = "shell_audit"
 LONGEST = 5.0  # seconds that a record may hold up its command
@@ -29,6 +30,7 @@ class Call:
 
     `action` names the tool's mode ("" is the workspace's own word: run, spawn, start). `judged` is the command as its author wrote
     it, where a tool puts words of its own around it: that is judged, approved and recorded instead of what is run.
+    `stderr_bytes` counts what is the command's own of a standard error to which a tool's shell adds words; None counts all of it.
     """
 
     action: str = ""
@@ -36,6 +38,7 @@ class Call:
     call_id: str | None = None
     task_id: str | None = None
     judged: str | Script | Argv | None = None
+    stderr_bytes: Callable[[KeptOutput], int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from limpet.workspace.files import WorkspaceFiles
 from limpet.workspace.kept_outputs import Pieces, keep_in_home, keep_in_temporary
 from limpet.workspace.path_resolver import BoxDirectories
 from limpet.workspace.redacted_process import RedactedProcess
-from limpet.workspace.result import RunResult
+from limpet.workspace.result import KeptOutput, RunResult
 from limpet.workspace.walls import refuse_unheld
 
 EXEC = "exec"
@@ -298,7 +298,7 @@ class Workspace:
             error=result.outcome.reason if isinstance(result.outcome, Lost) else None,
             duration=result.duration,
             stdout_bytes=result.kept["stdout"].size,
-            stderr_bytes=result.kept["stderr"].size,
+            stderr_bytes=_own_bytes(call, result.kept["stderr"]),
         )
         return result
 
@@ -350,6 +350,11 @@ def _within(command: Command, rules: CommandGuard) -> Command:
     """The command with the time that the rules give it."""
     timeout = rules.bounded(command.timeout)
     return command if timeout == command.timeout else replace(command, timeout=timeout)
+
+
+def _own_bytes(call: Call, stderr: KeptOutput) -> int:
+    """How much of a standard error the command wrote itself."""
+    return stderr.size if call.stderr_bytes is None else call.stderr_bytes(stderr)
 
 
 def _named(call: Call | None, action: str) -> Call:

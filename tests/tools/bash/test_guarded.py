@@ -139,6 +139,47 @@ async def test_every_call_in_every_mode_writes_one_record() -> None:
     assert "no background task nosuch" in (bash.records[10].error or "")
 
 
+@pytest.mark.statement("s2-description-travels")
+async def test_a_description_is_on_the_record_of_every_mode_and_on_live_events() -> None:
+    async with recorded() as bash:
+        events: list[ToolEvent] = []
+
+        async def hear(event: ToolEvent) -> None:
+            events.append(event)
+
+        live = BashTool(bash.box, on_event=hear)
+        async with live:
+            await live.call({"command": "echo out; echo err >&2", "description": f"Says {SECRET}"})
+        started = await bash("sleep 60", description="Waits", run_in_background=True)
+        for arguments in ({}, {"wait": True, "timeout": 1}, {"stream": True}, {"kill": True}):
+            await bash(task_id=started["task_id"], **arguments)
+        await bash(command=5, description="Wrong")
+        await bash("sleep 60", description="Ended with its session", run_in_background=True)
+        await bash.tool.cleanup_session()
+
+    assert {event.data["description"] for event in events} == {"Says [REDACTED:DB]"}
+    assert [(record.action, record.description) for record in bash.records] == [
+        ("run", "Says [REDACTED:DB]"),
+        ("start", "Waits"),
+        ("status", "Waits"),
+        ("wait", "Waits"),
+        ("stream", "Waits"),
+        ("kill", "Waits"),
+        ("invalid", "Wrong"),
+        ("start", "Ended with its session"),
+        ("cancel", "Ended with its session"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "command", ["cd /tmp; echo err >&2", "cat /missing", "true", "for i in 1 2; do printf e >&2; done"]
+)
+async def test_the_records_stderr_bytes_are_the_commands_own(command: str) -> None:
+    async with recorded() as bash:
+        answer = await bash(command)
+    assert bash.records[0].stderr_bytes == len(answer["stderr"])
+
+
 async def test_a_session_that_ends_is_on_record_for_each_task() -> None:
     async with recorded() as bash:
         await bash("sleep 60", run_in_background=True)

@@ -57,8 +57,14 @@ class ForegroundCommand:
         return answer | ({"next_cwd": self._place.current} if self._place.current != where else {})
 
     async def _once(self, request: BashRequest, asked: MarkedScript, where: str, call_id: str | None) -> RunResult:
-        call = Call(action="run", description=request.description, call_id=call_id, judged=request.command)
-        live = LiveEvents(_without(asked.mark, self._on_event), self._events(call_id))
+        call = Call(
+            action="run",
+            description=request.description,
+            call_id=call_id,
+            judged=request.command,
+            stderr_bytes=lambda kept: without_mark(kept, asked.mark)[0].size,
+        )
+        live = LiveEvents(_without(asked.mark, self._on_event), self._events(request, call_id))
         result = await self._workspace.run(
             asked.what,
             cwd=None if where == self._workspace.directory else where,  # its own is not looked up again
@@ -79,12 +85,15 @@ class ForegroundCommand:
             return self.environment
         return {"OLDPWD": before, **self.environment}
 
-    def _events(self, call_id: str | None) -> Build:
+    def _events(self, request: BashRequest, call_id: str | None) -> Build:
         types: dict[Stream, str] = {"stdout": STDOUT, "stderr": STDERR}
+        named: JsonObject = {"workspace": self._workspace.name, "callId": call_id}
+        if request.description:
+            named["description"] = self._workspace.redactor.text(request.description)
 
         def build(stream: Stream, text: str, sequence: int) -> ToolEvent:
-            told = {"workspace": self._workspace.name, "callId": call_id, "sequence": sequence, "text": text}
-            return ToolEvent(type=types[stream], data={**told, "time": self._workspace.clock.now() // 1000})
+            told = {**named, "sequence": sequence, "text": text, "time": self._workspace.clock.now() // 1000}
+            return ToolEvent(type=types[stream], data=told)
 
         return build
 

@@ -109,6 +109,12 @@ def read_request(given: Mapping[str, Any]) -> BashRequest:
     )
 
 
+def described_in(given: Mapping[str, Any]) -> str:
+    """The description of arguments that cannot be read otherwise."""
+    description = given.get("description") if isinstance(given, Mapping) else None
+    return description if isinstance(description, str) else ""
+
+
 def _unless_blank(arguments: Arguments, name: str) -> str | None:
     """A text; models fill what they don't need with an empty one."""
     value = arguments.optional_text(name, may_be_empty=True)

@@ -19,7 +19,7 @@ from limpet.tools.bash.line_matcher import LineMatcher, PatternRefused
 from limpet.tools.bash.modes import ModeRefused, mode_of
 from limpet.tools.bash.notifications import NotificationQueue, Notify
 from limpet.tools.bash.results import ResultBuilder
-from limpet.tools.bash.schema import EXAMPLE, NAME, BashRequest, described, parameters, read_request
+from limpet.tools.bash.schema import EXAMPLE, NAME, BashRequest, described, described_in, parameters, read_request
 from limpet.tools.bash.tasks import Task
 from limpet.tools.bash.working_directory import OutsideRoots, WorkingDirectory
 from limpet.tools.events import OnEvent
@@ -133,6 +133,7 @@ class BashTool:
             request = read_request(arguments)
             answer = await self._do(request, call_id)
         except BadArguments as error:
+            request = BashRequest(description=described_in(arguments))
             await self._audit("invalid", request, call_id, error=str(error), verdict="denied")
             answer = self._failed(request, error)
         except LimpetError as error:  # of what was to run: the workspace has put it on record
@@ -273,7 +274,7 @@ class BashTool:
         await self._workspace.audit(
             action,
             command=request.command or (task.facts.command if task else ""),
-            description=request.description,
+            description=request.description or (task.facts.description if task else ""),
             cwd=task.facts.cwd if task else self._place.current,
             exit_code=task.exit_code if task else None,
             error=error,
