@@ -31,7 +31,7 @@ USUAL_HOSTS = {"openai": "api.openai.com", "openai_chat": "api.openai.com", "ant
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """All settings. `source` is the file they came from or "the defaults"; `home` is LIMPET_HOME. `providers` are in the file's
-    order, the built-in script last. `runtime_source` is the file or variable that chose the runtime, None where nobody did."""
+    order, the built-in script last. `runtime_source` is the file or variable that chose the runtime, None where neither did."""
 
     source: str
     home: Path
@@ -157,7 +157,7 @@ def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
     if sections.auth.mode == "none" and not is_loopback(sections.server.host):
         yield (
             "server.host",
-            f'{sections.server.host} can be reached from other machines, and auth.mode = "none" lets in whoever comes; '
+            f'{sections.server.host} can be reached from other machines, and auth.mode = "none" lets in every client; '
             'use 127.0.0.1, or auth.mode = "keys"',
         )
     yield from conflicts(sections)

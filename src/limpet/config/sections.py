@@ -36,7 +36,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auth:
-    """`none` lets in whoever comes from this machine, `keys` who shows a key, from anywhere."""
+    """`none` lets in every program of this machine, `keys` clients that send a key, from anywhere."""
 
     mode: Literal["none", "keys"] = "none"
 

@@ -46,7 +46,7 @@ def overlaid(table: Mapping[str, Any], environ: Mapping[str, str], root: type) -
 
 
 def source_of(table: Mapping[str, Any], key: Sequence[str], *, file: str) -> str | None:
-    """Who sets a key of the overlaid table: a variable or the file; None for nobody."""
+    """What sets a key of the overlaid table: a variable or the file; None where neither does."""
     value: Any = table
     for part in key:
         if not isinstance(value, Mapping) or part not in value:

@@ -203,7 +203,7 @@ class BoxBounds:
         self._writers = self._grown(before) if is_fresh else []
 
     def end_commands(self, reason: str, running: list[Process], spared: set[int]) -> int:
-        """Kill all commands and all that earlier ones left running, where nobody can say who of them writes. Returns how many."""
+        """Kill all commands and all that earlier ones left running, where it is unknown which of them writes. Returns how many."""
         running, dying = _apart(running)
         left = [pid for pid, at in tree.left_behind(spared).items() if dying.get(pid) != at]
         for process in running:
@@ -232,8 +232,8 @@ class BoxBounds:
         self.halted_until = None
 
     def _grown(self, before: dict[tuple[str, int], tuple[int, int, int]]) -> list[tuple[str, int]]:
-        """Who wrote since the look before: to the disk; where nobody did, to anything (what goes to a file system in memory is not
-        counted as going to a disk); where nobody did that, who hides."""
+        """The commands and survivors that wrote since the last look: to the disk; where none did, to anything (the kernel does not count
+        writes to a file system in memory as writes to a disk); where none did that either, those whose counters cannot be read."""
         nothing = (0, 0, 0)
         for measure in (0, 1):
             grew = [
@@ -255,7 +255,7 @@ class BoxBounds:
 
 
 def _apart(running: list[Process]) -> tuple[list[Process], dict[int, str]]:
-    """Those that nobody has killed yet; and what is dying of the others, which looks as if it had been left running."""
+    """Those that were not killed yet; and the processes of the others that are dying, which look as if they had been left running."""
     dying = {pid: at for process in running for pid, at in process.doomed.items()}
     return [process for process in running if not process.is_doomed], dying
 

@@ -82,11 +82,11 @@ class Growth:
     _least: int | None = None  # bytes that it used at its best since then
 
     def start_again(self) -> None:
-        """Somebody was stopped: what the next look finds is what it grows from."""
+        """A writer was stopped: the next look is the new base for growth."""
         self._least = None
 
     def after(self, used: int, *, is_past: bool) -> bool:
-        """Whether it has grown since it was first found past its limit, or since somebody was stopped."""
+        """Whether it has grown since it was first found past its limit, or since a writer was stopped."""
         if not is_past:
             self._least = None
             return False
@@ -182,7 +182,7 @@ class DiskLooks:
         return decide(used=self.used, limit=watched.limit, free=self.free, floor=watched.floor, unseen=self.unseen)
 
     def expect_change(self) -> None:
-        """Somebody was stopped: look properly next time."""
+        """A writer was stopped: the next look must be a full one."""
         self._growth.start_again()
         self.grows = False
         self._not_before = 0.0

@@ -1,4 +1,4 @@
-"""The disk of a box, looked at while something runs in it; where a limit is reached, whoever writes is stopped.
+"""Watches the disk of a box while something runs in it; where a limit is reached, the writing commands are stopped.
 
 Looked at and not enforced by the kernel: file systems that bound a directory are rare. So a box may exceed its limit by what can
 be written between two looks. Who writes is asked of the agent, newest first. Where that names no one and the box grows all the same, the
@@ -63,7 +63,7 @@ class _Warden:
     looks: DiskLooks
     client: Client
     lanes: Lanes
-    _rounds: int = 0  # in which somebody was stopped and the box grew on
+    _rounds: int = 0  # in which a writer was stopped and the box grew on
     _was_stopped: bool = False  # before this look
     _is_current: bool = False  # this look has counted, and at once
     _left_alone_until: float = 0.0  # what makes room shall get on with it between two counts
@@ -111,7 +111,7 @@ class _Warden:
         return self.looks.judge()
 
     async def _stop(self, reached: LimitReached) -> bool:
-        """Stop who writes; whether there was anybody."""
+        """Stop the writers; returns whether there was one."""
         if time.monotonic() < self._left_alone_until and not self.looks.suspects:
             return False
         if self._rounds < _ALL_WRITERS or not self.looks.grows:
