@@ -1,7 +1,8 @@
 """`python -m tests.siege [ATTACK...]`: what one tenant's attack costs the others. Exits 1 where the promise was broken.
 
 A gateway with ten tenants, nine of them at work, as root and as an ordinary user; from the tenth comes each attack of attacks/. The
-promise: the nine others' commands keep a p99 under 1 s, /livez under 100 ms, no process ends that should not, memory comes back.
+promise: the nine others' commands keep a p99 under 1 s, /livez under 100 ms, no process ends that should not, memory comes back. An
+attack for which that did not hold is repeated once, by itself, and counts only where it does not hold again; the table shows both.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from anyio import to_thread
 
 from tests.siege.attack import SECONDS, Target, load, names, title
 from tests.siege.fortress import Fortress, assault, besieged, mcp_server
-from tests.siege.judge import MEMORY_BOUND, Durations, Siege, Window, complaints, table
+from tests.siege.judge import MEMORY_BOUND, Durations, Siege, Window, complaints, red, table
 from tests.siege.tenants import Record, Tenants
 
 ORDINARY_USER = 64_200  # of no entry in /etc/passwd, and of no other test
@@ -69,7 +70,7 @@ def _report_as(user: str, attacks: Sequence[str]) -> int:
     shown = [_siege(found, user) for found in sieges]
     sys.stdout.write("\n".join(table(_window(baseline), shown)) + "\n")
     sys.stdout.flush()
-    return 1 if any(complaints(siege) for siege in shown) else 0
+    return 1 if red(shown) else 0
 
 
 def _siege(found: dict[str, object], user: str) -> Siege:
@@ -84,10 +85,12 @@ def _window(found: object) -> Window:
 
 
 async def _besiege(attacks: Sequence[str]) -> tuple[Window, list[Siege]]:
-    """One fortress for all attacks; another where one of them has left too little of it."""
+    """One fortress for all attacks; another where one of them has left too little of it. An attack that was not held comes once more
+    at the end, alone with a fortress of its own: a busy machine breaks the promise now and then, a fault does so again."""
     baseline: Window | None = None
     sieges: list[Siege] = []
     waiting = list(attacks)
+    repeated: set[str] = set()
     while waiting:
         with besieged() as fortress:
             async with Tenants(fortress.targets[1:]).at_work() as tenants:
@@ -99,7 +102,10 @@ async def _besiege(attacks: Sequence[str]) -> tuple[Window, list[Siege]]:
                     sieges.append(siege)
                     for complaint in complaints(siege):
                         sys.stderr.write(f"{siege.attack}: {complaint}\n")
-                    if complaints(siege):
+                    if complaints(siege) and siege.attack not in repeated:
+                        repeated.add(siege.attack)
+                        waiting.append(siege.attack)
+                    if complaints(siege) or (waiting and waiting[0] in repeated):
                         break  # what it broke must not count against the next
     assert baseline is not None
     return baseline, sieges

@@ -71,6 +71,12 @@ def complaints(siege: Siege) -> list[str]:
     return found
 
 
+def red(sieges: Sequence[Siege]) -> set[str]:
+    """The attacks for which the promise was broken: each time that they were tried, or so that no busy machine explains it."""
+    held = {siege.attack for siege in sieges if not complaints(siege)}
+    return {siege.attack for siege in sieges if complaints(siege) and (siege.attack not in held or siege.ended)}
+
+
 def table(baseline: Window, sieges: Sequence[Siege]) -> list[str]:
     """A line for each siege, the quiet baseline first, and below each red one its complaints."""
     head = (

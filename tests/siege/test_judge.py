@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.siege.attack import load, names, title
-from tests.siege.judge import LOG_BOUND, MEMORY_BOUND, MIB, Durations, Siege, Window, complaints, table
+from tests.siege.judge import LOG_BOUND, MEMORY_BOUND, MIB, Durations, Siege, Window, complaints, red, table
 
 QUIET = Window(commands=Durations(seconds=(0.1,) * 99 + (3.0,)), livez=Durations(seconds=(0.01,) * 100))
 HELD = Siege(attack="x", user="root", during=QUIET, memory_before=MIB, memory_peak=9 * MIB, memory_after=2 * MIB)
@@ -41,6 +41,25 @@ def test_one_slow_command_in_a_hundred_is_within_the_promise() -> None:
 def test_whatever_is_beyond_the_promise_is_said(change: dict[str, object], word: str) -> None:
     (said,) = complaints(replace(HELD, **change))  # type: ignore[arg-type]  # fields of Siege
     assert word in said
+
+
+SLOW = replace(HELD, during=replace(QUIET, livez=Durations(seconds=(0.101,))))
+ENDED = replace(HELD, ended=("the gateway",))
+
+
+@pytest.mark.parametrize(
+    "sieges, found",
+    [
+        ([HELD], set()),
+        ([SLOW], {"x"}),
+        ([SLOW, HELD], set()),
+        ([SLOW, SLOW], {"x"}),
+        ([SLOW, replace(HELD, attack="y")], {"x"}),
+        ([ENDED, HELD], {"x"}),  # no noise of the machine ends a process
+    ],
+)
+def test_an_attack_that_held_when_it_was_repeated_is_not_red(sieges: list[Siege], found: set[str]) -> None:
+    assert red(sieges) == found
 
 
 def test_the_table_shows_the_baseline_and_why_a_siege_is_red() -> None:
