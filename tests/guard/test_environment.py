@@ -31,7 +31,7 @@ def test_a_refusal_names_every_name_and_no_value() -> None:
     assert verdict == Denied(
         rule="environment",
         reason="A call may not set LD_PRELOAD, PATH: programs run, load or trust what they say.",
-        remedy="Leave them out, or give the program an option of its own; whoever runs the workspace can allow them in the policy's"
+        remedy="Leave them out, or give the program an option of its own; the workspace's operator can allow them in the policy's"
         " `environment`.",
     )
 
