@@ -5,16 +5,14 @@ Opens nothing but the file and knows no part's inside.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from limpet.config.bind import Binder, conflicts
 from limpet.config.sections import Auth, Features, Sections, Server
-from limpet.config.shell_rules import shell_rules
 from limpet.config.sources import find_source, overlaid, source_of
 from limpet.config.storage import Storage, settled
-from limpet.containers.shell_rules import ShellRules
 from limpet.core.errors import ConfigInvalid
 from limpet.core.home import home_directory
 from limpet.core.loopback import is_loopback
@@ -42,7 +40,6 @@ class Config:
     providers: tuple[ProviderSettings, ...]
     features: Features
     runtime_source: str | None = None
-    shell_rules: ShellRules = field(default_factory=ShellRules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +75,6 @@ def load_config(
         storage=settled(sections.storage),
         providers=tuple(_providers(sections.providers, source.where, environ)),
         features=sections.features,
-        shell_rules=shell_rules(sections.features.shell, source.where),
         runtime_source=source_of(whole, ("features", "shell", "type"), file=source.where),
     )
 

@@ -109,7 +109,10 @@ class Binder:
         for each, (_, _, required) in fields.items():
             if required and each not in raw:
                 self._wrong(raw, _join(key, each), "is missing; it has no default")
-        return section(**bound, **dict.fromkeys(_named_by_table(section), name))
+        try:
+            return section(**bound, **dict.fromkeys(_named_by_table(section), name))
+        except ConfigInvalid as refused:
+            raise ConfigInvalid(_origin(raw) or self.where, _join(key, refused.key), refused.problem) from refused
 
     def value(self, hint: Any, marks: tuple[object, ...], raw: object, key: str, *, name: str = "") -> Any:
         """One value of that type; `name` is the one that the operator chose for a table."""
@@ -117,8 +120,8 @@ class Binder:
             return self.table(typing.cast(type, hint), raw, key, name=name)
         if get_origin(hint) is Mapping:
             return self._named(get_args(hint)[1], raw, key)
-        if get_origin(hint) is tuple:
-            return self._list(get_args(hint)[0], marks, raw, key)
+        if get_origin(hint) in (tuple, frozenset):
+            return get_origin(hint)(self._list(get_args(hint)[0], marks, raw, key))
         if get_origin(hint) is Literal:
             return self._choice(get_args(hint), marks, raw, key)
         if hint in (str, Secret, Path):
@@ -256,7 +259,7 @@ def _toml(value: object) -> str:
             return str(value).lower()
         case str():
             return f'"{value}"'
-        case tuple():
+        case tuple() | frozenset():
             return f"[{', '.join(map(_toml, value))}]"
         case _:
             return str(value)
@@ -266,7 +269,7 @@ def _described(hint: Any, marks: tuple[object, ...]) -> str:
     """The type in words: "a whole number from 1 to 65535"."""
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(get_args(hint))
-    if get_origin(hint) is tuple:
+    if get_origin(hint) in (tuple, frozenset):
         return f"list of {_described(get_args(hint)[0], marks)}"
     word = {bool: "true or false", int: "whole number", float: "number", str: "text", Secret: "secret", Path: "path"}[
         hint

@@ -16,6 +16,8 @@ from limpet.core.box_settings import BoxSettings
 from limpet.core.secret import Secret
 from limpet.core.settings import Between, Later, Names, Port
 from limpet.egress.settings import FetchSettings
+from limpet.guard.policy.policy import Policy
+from limpet.guard.redaction.redactor import Redaction
 from limpet.ingress.limits import ConnectionLimits
 from limpet.responses.settings import ServerToolSettings
 from limpet.store.settings import DatabaseSettings, QuotaSettings
@@ -45,29 +47,10 @@ RuntimeName = Literal["bubblewrap", "local", "memory"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShellPolicy:
-    """See `guard.policy.policy.Policy`, whose names these are."""
+class ShellRedaction(Redaction):
+    """A file gives patterns no names."""
 
-    allowed_commands: tuple[str, ...] | None = None
-    blocked_commands: tuple[str, ...] = ()
-    blocks_platform_defaults: bool = True
-    readonly: bool = False
-    allowed_paths: tuple[str, ...] | None = None
-    credential_paths_too: bool = False
-    confirm_destructive: bool = False
-    max_duration: Annotated[float, Between(0.001)] | None = None
-    environment: tuple[str, ...] = ()
-    enforce: Literal["guard", "wall"] = "guard"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellRedaction:
-    """See `guard.redaction.redactor.Redaction`, whose names these are."""
-
-    secrets: Annotated[Mapping[str, Secret], Names(lower=False)] = field(default_factory=dict)
     patterns: tuple[str, ...] = ()
-    families: bool = True
-    names: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +64,7 @@ class Shell(BoxSettings):
     ] = "bubblewrap"
     stream_output: bool = True
     unsafe_local: bool = False
-    policy: ShellPolicy | None = None
+    policy: Policy | None = None
     redaction: ShellRedaction | None = None
 
 

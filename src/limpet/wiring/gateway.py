@@ -9,6 +9,7 @@ import anyio
 from limpet import wiring
 from limpet.config import Config
 from limpet.containers.settings import ContainerHost
+from limpet.containers.shell_rules import ShellRules
 from limpet.core.box_directories import DATA
 from limpet.core.box_settings import BoxSettings
 from limpet.core.ports import Offer, Runtime
@@ -74,7 +75,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         ),
         quotas=config.features.quotas,
         box=config.features.shell,
-        rules=config.shell_rules,
+        rules=ShellRules(policy=config.features.shell.policy, redaction=config.features.shell.redaction),
         tools=config.features.server_tools,
         streams_output=config.features.shell.stream_output,
         fetch=config.features.file_url,

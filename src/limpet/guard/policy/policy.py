@@ -3,9 +3,10 @@
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from limpet.core.errors import ConfigInvalid
+from limpet.core.settings import Between
 
 _NAMES = 'a set of names such as {"ls", "cat"}'
 _PATHS = 'a sequence of absolute directories such as ("/srv/data",)'
@@ -36,7 +37,7 @@ class Policy:
     allowed_paths: tuple[str, ...] | None = None
     credential_paths_too: bool = False
     confirm_destructive: bool = False
-    max_duration: float | None = None
+    max_duration: Annotated[float, Between(0.001)] | None = None
     environment: frozenset[str] = frozenset()
     enforce: Literal["guard", "wall"] = "guard"
 

@@ -6,9 +6,10 @@ character a line): what must never be seen must not be in the box.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from limpet.core.secret import Secret
+from limpet.core.settings import Names
 from limpet.guard.redaction.encodings import forms, require_long_enough
 from limpet.guard.redaction.matcher import SecretMatcher
 from limpet.guard.redaction.stream import RedactingStream
@@ -29,7 +30,7 @@ class Redaction:
     examples.
     """
 
-    secrets: Mapping[str, Secret] = field(default_factory=dict)
+    secrets: Annotated[Mapping[str, Secret], Names(lower=False)] = field(default_factory=dict)
     patterns: Mapping[str, str] | Sequence[str] = ()
     families: bool = True
     names: bool = True
