@@ -1,4 +1,4 @@
-"""A terminal with the program in it: a pseudo-terminal of our own, and somebody who types and reads."""
+"""A terminal with the program in it: a pseudo-terminal of our own, with a scripted person who types and reads."""
 
 import fcntl
 import os
@@ -23,7 +23,7 @@ BOUND = 10.0  # a loaded machine is slow to show what it has
 
 @dataclass
 class Typist:
-    """What somebody sees and does. `seen` is all that came since the last `until`."""
+    """What that person sees and types. `seen` is all that came since the last `until`."""
 
     master: int
     slave: int
@@ -45,7 +45,7 @@ class Typist:
         limit = time.monotonic() + BOUND
         while data:
             readable, writable, _ = select.select([self.master], [self.master], [], max(0, limit - time.monotonic()))
-            assert readable or writable, "nobody takes what is typed"
+            assert readable or writable, "the program does not read what is typed"
             if readable:
                 self._more(limit)
             if writable:

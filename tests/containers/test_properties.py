@@ -1,4 +1,4 @@
-"""What holds for every name and every request, not only for those that somebody thought of."""
+"""Properties that hold for every name and every request (property-based tests)."""
 
 import string
 from dataclasses import replace

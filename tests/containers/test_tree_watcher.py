@@ -182,7 +182,7 @@ async def test_after_the_kernel_lost_events_everything_is_read(watching: TreeWat
     tree = WatchedTree(watching, root, "/mnt/data")
     if tree.look().directories is not None or tree.is_whole:
         pytest.skip("this user's watches do not suffice (fs.inotify.max_user_watches)")
-    # No await until the look: nobody empties the queue meanwhile.
+    # No await until the look: no task empties the queue meanwhile.
     for number in range(wanted):
         (root / str(number) / "file").touch()
     (root / "last").touch()

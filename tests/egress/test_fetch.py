@@ -218,7 +218,7 @@ async def test_a_redirect_leads_nowhere_that_the_first_url_may_not(target: str) 
         with pytest.raises(FetchRefused) as refused:
             await fetched(server.fetcher(names), server.url())
     assert server.dials == 1
-    # Neither the address nor its spelling: whoever asked may not know where the redirect leads.
+    # Neither the address nor its spelling: the client may not know where the redirect leads.
     secret = target.partition("//")[2].partition("/")[0].rpartition("@")[2].partition(":2")[0] or target
     assert "redirects to where nothing may be fetched" in str(refused.value)
     assert secret in (HOST, "files.example.com") or secret not in str(refused.value)

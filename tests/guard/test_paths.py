@@ -1,4 +1,4 @@
-"""Confinement: which paths a command names, where they lead, and what is refused because nobody can say."""
+"""Confinement: which paths a command names, where they lead, and what is refused because that is unknown."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

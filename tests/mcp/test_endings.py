@@ -105,7 +105,7 @@ def test_a_signal_ends_it_though_the_client_reads_nothing(home: Path) -> None:
 
 
 def is_writing(pid: int) -> bool:
-    """Whether a thread of it waits until somebody reads from its pipe."""
+    """Whether a thread of it is blocked on a full pipe."""
     waits = (path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/wchan"))
     return any("pipe_write" in wait for wait in waits)
 

@@ -1,4 +1,4 @@
-"""Output as progress: all of it where the client keeps up, the newest where it does not, and nobody waits."""
+"""Output as progress: all of it where the client keeps up, the newest where it does not, and no command waits."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""Bytes in blob storage: kept whole or not at all, found wherever they are, gone when nobody refers to them."""
+"""Bytes in blob storage: kept whole or not at all, found wherever they are, gone when no row refers to them."""
 
 import hashlib
 from collections.abc import AsyncIterator

@@ -9,7 +9,7 @@ from limpet.core.ports import Runtime, Sandbox, SandboxSpec
 
 
 class SlowBoot:
-    """`booted` counts the boxes that came up; `booting` is set when somebody waits for one."""
+    """`booted` counts the boxes that came up; `booting` is set when a caller waits for one."""
 
     def __init__(self, beneath: Runtime) -> None:
         self._beneath = beneath

@@ -1,4 +1,4 @@
-"""What somebody tries who means ill: a web page against the gateway, a request made to hurt, a command against what reads after it."""
+"""Attacks: a web page against the gateway, a request made to hurt, a command against what reads after it."""
 
 import socket
 from pathlib import Path

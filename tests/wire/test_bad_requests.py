@@ -230,7 +230,7 @@ def test_unknown_fields_of_tools_and_items_are_kept(provider: Provider, scripted
 
 
 def test_a_run_that_breaks_in_an_unforeseen_way_ends_alone(gateway: Gateway) -> None:
-    """What once ended the whole gateway: a field of a kind that nobody reads, with a value of another type."""
+    """What once ended the whole gateway: a field of a kind that is not read, with a value of another type."""
     body = asked(input=[{"type": "computer_call", "environment": True}, {"role": "user", "content": "hello"}])
     with gateway.http() as http:
         assert http.post("/v1/responses", json=body).json()["status"] == "completed"

@@ -1,4 +1,4 @@
-"""Containers that nobody uses expire, with their boxes and their data; those that are used do not."""
+"""Containers that are idle expire, with their boxes and their data; those that are used do not."""
 
 import time
 from collections.abc import Iterator

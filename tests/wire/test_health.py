@@ -119,7 +119,7 @@ def breakable(tmp_path: Path) -> Iterator[tuple[Gateway, Path]]:
 @pytest.mark.skipif(RUNTIME == "local", reason="the runtime local has no part that can be taken away")
 def test_healthz_is_503_with_the_reason_when_no_box_can_be_had_any_more(breakable: tuple[Gateway, Path]) -> None:
     gateway, bubblewrap = breakable
-    # Nobody has asked yet: the first question is a fresh probe.
+    # The first request makes a fresh probe.
     bubblewrap.unlink()
 
     health = get(gateway, "/healthz", status=503)

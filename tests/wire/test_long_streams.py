@@ -24,7 +24,7 @@ def numbers(events: list[Event]) -> list[int]:
 def test_two_thousand_deltas_reach_a_slow_reader_and_one_that_joins_in_the_middle(
     speaking_gateway: Gateway, voices: dict[str, Voice]
 ) -> None:
-    """The slow one takes nothing while the rest arrives, and has little room to let it wait in: nobody else is held up by it."""
+    """The slow one takes nothing while the rest arrives, and has little room to let it wait in: no other client is held up by it."""
     voice = voices["native"]
     voice.play(reply(Text(LONG, pieces=DELTAS), hold_after=DELTAS // 2))
     little_room = httpx2.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 128 * 1024)])

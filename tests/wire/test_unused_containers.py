@@ -1,4 +1,4 @@
-"""Containers that a response got and never used: they count for nothing, end with the response, and are missed by nobody."""
+"""Containers that a response got and never used: they count for nothing, and end with the response."""
 
 from pathlib import Path
 from typing import Any

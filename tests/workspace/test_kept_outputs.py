@@ -1,4 +1,4 @@
-"""Outputs that a workspace keeps: in a file whatever its rules say of writing, whole, and where whoever asked can read it."""
+"""Outputs that a workspace keeps: in a file whatever its rules say of writing, whole, and where the caller can read it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

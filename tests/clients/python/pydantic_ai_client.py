@@ -1,6 +1,6 @@
 """Three turns of pydantic-ai with a message history of its own, which has no shell items in it.
 
-By default it sends texts without ids, of which nobody can tell where they came from; with this setting the ids go along.
+By default it sends texts without ids, whose origin is unknown; with this setting the ids go along.
 """
 
 import asyncio

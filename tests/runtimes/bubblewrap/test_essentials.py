@@ -1,4 +1,4 @@
-"""What every box keeps, whoever runs it. `test_users.py` runs this file once more as an ordinary user."""
+"""What every box guarantees, as root and as an ordinary user. `test_users.py` runs this file once more as an ordinary user."""
 
 import os
 import signal

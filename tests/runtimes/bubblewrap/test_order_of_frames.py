@@ -1,4 +1,4 @@
-"""Frames that arrive in one breath are taken in their order, whoever waits for them."""
+"""Frames that arrive in one breath are handled in their order, whichever task waits for them."""
 
 import socket
 from collections.abc import AsyncIterator, Callable

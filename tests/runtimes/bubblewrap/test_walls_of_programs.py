@@ -133,7 +133,7 @@ async def test_a_terminal_and_a_program_without_a_shell_obey_too(walled: Sandbox
 
 
 async def test_commands_that_start_give_no_chance_to_those_that_run(walled: Sandbox) -> None:
-    """Between its fork and its exec a command is the agent's Python: nobody shall run that."""
+    """Between its fork and its exec a command is the agent's Python: no other command may run that."""
     hunter = await begin(
         walled, "while :; do for p in /proc/[1-9]*; do $p/exe -c 'print(\"DONE\")'; done; done 2> /dev/null"
     )

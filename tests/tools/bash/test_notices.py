@@ -1,4 +1,4 @@
-"""What is told of tasks while nobody asks: matching lines, progress, ends, questions; throttled and bounded."""
+"""Notifications of background tasks: matching lines, progress, ends, questions; throttled and bounded."""
 
 from typing import Any
 
