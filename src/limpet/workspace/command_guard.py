@@ -2,7 +2,7 @@
 
 import hashlib
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ from limpet.core.clock import Clock
 from limpet.core.command import Argv, Command, Script
 from limpet.core.errors import CommandDenied, LimpetError
 from limpet.core.secret import Secret
-from limpet.guard.policy.environment import NON_INTERACTIVE, judge_environment, secrets_in
+from limpet.guard.policy.environment import NON_INTERACTIVE, judge_environment
 from limpet.guard.policy.judge import Judge
 from limpet.guard.policy.policy import Policy
 from limpet.guard.policy.rules import PolicyRules
@@ -23,14 +23,13 @@ from limpet.guard.redaction.stream import RedactingStream
 from limpet.workspace.approvals import ApprovalRequest, Approvals, Approved, Refused, request_id
 from limpet.workspace.audit import Audit, AuditRecord, Call, Judgement, timestamp
 from limpet.workspace.capabilities import Capabilities
+from limpet.workspace.command_redactors import CommandRedactors, together
 from limpet.workspace.file_access import FileAccess, is_below
 from limpet.workspace.judge_factory import JudgeFactory
 from limpet.workspace.kept_outputs import KEPT
 from limpet.workspace.path_resolver import BoxDirectories
 
 DEFAULT = Redaction()
-MOST_COMPILED = 16
-MOST_STARTED = 1_024
 SHOWN = 2_000  # bytes of a command's input that its approver is shown
 
 
@@ -64,9 +63,8 @@ class CommandGuard:
 
     `screening` is of `redaction`, and screens output; None leaves output as it is. Records and refusals are screened in any case, then by
     `recording` (None: by the default rules). `redaction` always holds the secrets of the workspace's own variables.
-    `roots` are the directories that count as the workspace's own. `compiled` are the newest redactors of commands with secrets of
-    their own; each keeps the redaction that its key names alive. `own_secrets` are the values of secret-looking variables of the
-    newest processes that were started by an id, so that `find` redacts them too.
+    `roots` are the directories that count as the workspace's own. `own_redactors`
+    are those of commands with secrets of their own; views share them.
     """
 
     name: str
@@ -81,8 +79,7 @@ class CommandGuard:
     redaction: Redaction = DEFAULT
     recording: Redactor | None = None
     screening: Redactor | None = None
-    compiled: dict[tuple[int, frozenset[tuple[str, Secret]]], tuple[Redaction, Redactor]] = field(default_factory=dict)
-    own_secrets: dict[str, Mapping[str, Secret]] = field(default_factory=dict)
+    own_redactors: CommandRedactors = field(default_factory=CommandRedactors)
 
     def with_more(
         self,
@@ -123,25 +120,11 @@ class CommandGuard:
         closed = () if self.capabilities.files else (FileAccess(closed=True),)
         return (*closed, *(one.confines for one in self.ruled))
 
-    def remember(self, exec_id: str, command: Command) -> None:
-        """Keep the secrets of its variables, so that they are redacted for callers that `find` the process."""
-        if not (own := secrets_in(command.env)):
-            return
-        while len(self.own_secrets) >= MOST_STARTED:
-            del self.own_secrets[next(iter(self.own_secrets))]
-        self.own_secrets[exec_id] = own
-
     def screen_of(self, own: Mapping[str, Secret]) -> Callable[[], RedactingStream]:
         """Makes the screens for a command's output: `own`, what its variables hold that look like secrets, is hidden too."""
         if not own:
             return self.redactor.screen
-        # The same variables come with call after call, and compiling takes milliseconds.
-        key = (id(self.redaction), frozenset(own.items()))
-        if key not in self.compiled:
-            while len(self.compiled) >= MOST_COMPILED:
-                del self.compiled[next(iter(self.compiled))]
-            self.compiled[key] = self.redaction, Redactor(together(self.redaction, Redaction(secrets=own)))
-        return self.compiled[key][1].screen
+        return self.own_redactors.redactor(self.redaction, own).screen
 
     @property
     def max_duration(self) -> float | None:
@@ -246,28 +229,6 @@ def confines_of(policy: Policy, roots: Sequence[str]) -> FileAccess:
         credentials_too=policy.credential_paths_too,
         strict=PolicyRules(policy).strict,
     )
-
-
-def together(one: Redaction, other: Redaction) -> Redaction:
-    """A redaction that hides what either does."""
-    return Redaction(
-        secrets={**one.secrets, **other.secrets},
-        patterns=_patterns(one.patterns, other.patterns),
-        families=one.families or other.families,
-        names=one.names and other.names,
-    )
-
-
-def _patterns(
-    one: Mapping[str, str] | Sequence[str], other: Mapping[str, str] | Sequence[str]
-) -> Mapping[str, str] | Sequence[str]:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return {**one, **other}
-    return [*_expressions(one), *_expressions(other)]
-
-
-def _expressions(patterns: Mapping[str, str] | Sequence[str]) -> Iterable[str]:
-    return patterns.values() if isinstance(patterns, Mapping) else patterns
 
 
 def digest_of(question: NeedsApproval, command: Command) -> str:

@@ -229,7 +229,7 @@ class Workspace:
         except BaseException as error:
             await rules.record(call, command, verdict=verdict, error=sentence_of(error))
             raise
-        rules.remember(exec_id, command)
+        rules.own_redactors.remember(exec_id, command)
         await rules.record(call, command, verdict=verdict)
         return self._screened(process, command)
 
@@ -239,7 +239,7 @@ class Workspace:
         rules = self._rules
         if process is None or rules is None or rules.screening is None:
             return process
-        return RedactedProcess(process, rules.screen_of(rules.own_secrets.get(exec_id, {})))
+        return RedactedProcess(process, rules.screen_of(rules.own_redactors.secrets_of(exec_id)))
 
     async def judge(self, command: Command, *, call: Call | None = None) -> None:
         """Ask the rules whether a command may run, and run nothing. It asks for approval where `run` would, and records a denial.
