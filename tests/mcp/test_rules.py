@@ -79,7 +79,7 @@ def test_a_rule_that_no_wall_can_hold_is_refused_where_walls_are_asked_for(
 def test_where_the_extra_is_missing_it_says_what_to_install(limpet: Limpet, tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError('No module named mcp', name='mcp')")
     done = limpet("mcp", PYTHONPATH=str(tmp_path))
-    assert (done.returncode, "install limpet[mcp]" in done.stderr, done.stderr.count("\n")) == (2, True, 1)
+    assert (done.returncode, "limpet[mcp]" in done.stderr, done.stderr.count("\n")) == (2, True, 1)
 
 
 def test_no_other_command_loads_the_protocol(tmp_path: Path) -> None:

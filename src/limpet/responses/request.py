@@ -195,6 +195,7 @@ PROVIDER_OPTIONS = (
     "tool_choice parallel_tool_calls max_output_tokens temperature top_p top_logprobs reasoning text truncation "
     "service_tier safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options context_management metadata user include"
 ).split()
+COMPACTION_EXTENSIONS = ("strategy", "prompt")  # beside OpenAI's keys of `context_management`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +226,9 @@ class ParsedRequest:
     def options(self) -> Json:
         """The parameters that concern the provider, only those that were given."""
         given = self.body.model_dump(include=set(PROVIDER_OPTIONS), exclude_none=True)
+        for entry in given.get("context_management", ()):
+            for extension in COMPACTION_EXTENSIONS:  # they are this gateway's: a provider would refuse them
+                entry.pop(extension, None)
         return given | {key: value for key, value in (self.body.model_extra or {}).items() if value is not None}
 
 

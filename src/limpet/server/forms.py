@@ -12,7 +12,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
-from limpet.core.errors import RequestInvalid, RequestTooLarge
+from limpet.core.errors import RequestError, RequestInvalid, RequestTooLarge
 
 # What the parts' heads and a few small fields may have beside the files.
 AROUND = 64 * 1024
@@ -42,14 +42,17 @@ class FormFile:
 FormPart = FormField | FormFile
 
 
-async def form_parts(request: Request, *, limit: int, max_files: int = 1) -> AsyncGenerator[FormPart, None]:
+async def form_parts(
+    request: Request, *, limit: int, max_files: int = 1, too_many: RequestError | None = None
+) -> AsyncGenerator[FormPart, None]:
     """The parts of a form in their order; close the generator if you stop early. A file beyond `max_files` is still given out, so that
-    its consumer can say what is wrong in its own words; a further one is not.
+    its consumer can say what is wrong in its own words; at a further one `too_many` is raised.
 
     It ends only where the form does. Raises RequestInvalid for what is no form, or broke off; RequestTooLarge for a body of more
     than `limit` bytes and what parts' heads and fields need, as soon as that is known.
     """
-    reader = _MultipartReader(request, limit, max_files)
+    too_many = too_many or RequestInvalid(f"The form has more than {max_files} files.", param="file")
+    reader = _MultipartReader(request, limit, max_files, too_many)
     head: _PartHead | None = None
     while (event := await reader.next()) is not None:
         match event:
@@ -108,7 +111,7 @@ async def _pieces(reader: "_MultipartReader") -> AsyncGenerator[bytes, None]:
 class _MultipartReader:
     """Feeds the parser from the request, and gives out what it found one by one; None at the form's end."""
 
-    def __init__(self, request: Request, limit: int, max_files: int) -> None:
+    def __init__(self, request: Request, limit: int, max_files: int, too_many: RequestError) -> None:
         self._request = request
         self._limit = limit
         self._stream = request.stream()
@@ -117,6 +120,7 @@ class _MultipartReader:
         self._fields = 0
         self._files = 0
         self._max_files = max_files
+        self._too_many = too_many
         self._size = 0
         self._is_whole = False
         self._headers: dict[bytes, bytes] = {}
@@ -197,7 +201,7 @@ class _MultipartReader:
         else:
             self._files += 1
             if self._files > self._max_files + 1:
-                raise RequestInvalid(f"The form has more than {self._max_files} files.", param="file")
+                raise self._too_many
         kind = self._headers.get(b"content-type")
         self._events.append(
             _PartHead(

@@ -140,16 +140,15 @@ async def _received(request: Request, quotas: Quotas, directory: Path) -> tuple[
     """The parts with the names of their fields, and the other fields."""
     parts: list[tuple[str, Part]] = []
     fields: dict[str, str] = {}
-    async with aclosing(form_parts(request, limit=MOST_UNPACKED, max_files=MOST_FILES)) as form:
+    too_many = RequestTooLarge(f"The upload has more than {MOST_FILES} files.", param="files", code="skill_too_large")
+    async with aclosing(form_parts(request, limit=MOST_UNPACKED, max_files=MOST_FILES, too_many=too_many)) as form:
         async for part in form:
             match part:
                 case FormField():
                     fields[part.name] = part.value
                 case FormFile(name="files" | "files[]"):
                     if len(parts) == MOST_FILES:
-                        raise RequestTooLarge(
-                            f"The upload has more than {MOST_FILES} files.", param="files", code="skill_too_large"
-                        )
+                        raise too_many
                     file = directory / f"part-{len(parts)}"
                     await _write(file, quotas.bounded(tenant_of(request), part.pieces))
                     parts.append((part.name, Part(path=part.filename, file=file)))
