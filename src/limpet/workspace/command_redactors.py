@@ -19,7 +19,7 @@ class CommandRedactors:
         self._started: dict[str, Mapping[str, Secret]] = {}
 
     def remember(self, exec_id: str, command: Command) -> None:
-        """Whoever finds that process shall not see what its variables hold either."""
+        """Keep the secrets of its variables, so that they are redacted for callers that `find` the process."""
         if not (own := secrets_in(command.env)):
             return
         while len(self._started) >= MOST_STARTED:
