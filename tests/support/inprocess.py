@@ -40,7 +40,9 @@ async def _served(settings: GatewaySettings, runtime: Runtime, routes: Sequence[
     prepare_home(settings.home)
     with listening_socket("127.0.0.1", 0) as listener:
         async with opened(settings, runtime=runtime, providers=routes) as gateway:
-            server = HttpServer(gateway.app, render=error_body, write=log.warning, limits=settings.connections, grace=1)
+            server = HttpServer(
+                gateway.app, render=error_body, write=log.warning, limits=settings.server.connections, grace=1
+            )
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(lambda: server.serve(sockets=[listener]))
                 try:

@@ -77,7 +77,12 @@ def composed(config: Config) -> GatewaySettings:
 def test_every_setting_reaches_its_part(tmp_path: Path) -> None:
     (tmp_path / "limpet.toml").write_text(EVERYTHING)
     given = composed(load_config(environ={"LIMPET_HOME": "/h"}, working_directory=tmp_path))
-    assert (given.home, given.host, given.port, given.database.url) == (Path("/h"), "127.0.0.1", 7, "sqlite:///x.db")
+    assert (given.home, given.server.host, given.server.port, given.database.url) == (
+        Path("/h"),
+        "127.0.0.1",
+        7,
+        "sqlite:///x.db",
+    )
     assert given.containers == ContainerSettings(
         default_idle_ttl_secs=11,
         max_idle_ttl_secs=12,
@@ -98,8 +103,8 @@ def test_every_setting_reaches_its_part(tmp_path: Path) -> None:
         max_bytes=24, timeout_secs=2.5, ports=(443, 8443), allowed_networks=("10.1.0.0/16", "fd00::/8")
     )
     assert given.fetch.networks() == (ip_network("10.1.0.0/16"), ip_network("fd00::/8"))
-    assert given.auth == "keys"
-    assert given.connections == ConnectionLimits(max_headers=30, max_connections=31)
+    assert given.auth.mode == "keys"
+    assert given.server.connections == ConnectionLimits(max_headers=30, max_connections=31)
     assert given.tools == ServerToolSettings(
         max_iterations=5,
         shell_limits=ShellLimits(

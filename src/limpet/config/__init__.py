@@ -10,13 +10,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from limpet.config.bind import Binder, conflicts
-from limpet.config.sections import Auth, Features, Sections, Server
+from limpet.config.sections import Features, Sections
 from limpet.config.sources import find_source, overlaid, source_of
 from limpet.config.storage import Storage, settled
 from limpet.core.errors import ConfigInvalid
 from limpet.core.home import home_directory
 from limpet.core.loopback import is_loopback
 from limpet.core.secret import Secret
+from limpet.ingress.settings import AuthSettings, ServerSettings
 from limpet.store.settings import DatabaseSettings
 from limpet.upstreams.routing import ProviderSettings, ProviderType
 
@@ -33,8 +34,8 @@ class Config:
 
     source: str
     home: Path
-    server: Server
-    auth: Auth
+    server: ServerSettings
+    auth: AuthSettings
     database: DatabaseSettings
     storage: Storage
     providers: tuple[ProviderSettings, ...]

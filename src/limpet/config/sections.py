@@ -13,35 +13,14 @@ from typing import Annotated, Literal
 from limpet.config.storage import Storage
 from limpet.containers.settings import ContainerSettings
 from limpet.core.box_settings import BoxSettings
-from limpet.core.secret import Secret
-from limpet.core.settings import Between, Later, Names, Port
+from limpet.core.settings import Between, Later, Names
 from limpet.egress.settings import FetchSettings
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
-from limpet.ingress.limits import ConnectionLimits
+from limpet.ingress.settings import AuthSettings, ServerSettings
 from limpet.responses.settings import ServerToolSettings
 from limpet.store.settings import DatabaseSettings, QuotaSettings
 from limpet.upstreams.routing import ProviderSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    host: str = "127.0.0.1"
-    port: Port = 8420
-    secret_key: Secret | None = None
-    secret_key_previous: Secret | None = None
-    advertise: str | None = None
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    access_log: Literal["debug", "info", "off"] = "info"
-    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Auth:
-    """`none` lets in every program of this machine, `keys` clients that send a key, from anywhere."""
-
-    mode: Literal["none", "keys"] = "none"
-
 
 RuntimeName = Literal["bubblewrap", "local", "memory"]
 
@@ -101,8 +80,8 @@ class Features:
 class Sections:
     """The whole file."""
 
-    server: Server = field(default_factory=Server)
-    auth: Auth = field(default_factory=Auth)
+    server: ServerSettings = field(default_factory=ServerSettings)
+    auth: AuthSettings = field(default_factory=AuthSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     storage: Storage = field(default_factory=Storage)
     providers: Annotated[Mapping[str, ProviderSettings], Names()] = field(default_factory=dict)

@@ -3,15 +3,14 @@
 import logging
 from collections.abc import Mapping
 from time import monotonic
-from typing import Literal
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from limpet.ingress.notices import RateLimitedLog
+from limpet.ingress.settings import AccessLevel
 from limpet.server.callers import OPEN, tenant_in
 
-AccessLevel = Literal["debug", "info", "off"]
 LONGEST_PATH = 256  # characters
 _RESPONSE = "limpet.response_id"
 _LEVELS: Mapping[str, int] = {"debug": logging.DEBUG, "info": logging.INFO}

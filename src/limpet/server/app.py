@@ -8,8 +8,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from limpet.ingress.memory import MemoryBudget
+from limpet.ingress.settings import AccessLevel
 from limpet.responses.metrics import Metrics
-from limpet.server.access import AccessLevel, AccessLog
+from limpet.server.access import AccessLog
 from limpet.server.errors import HANDLERS
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import anyio
 import structlog
@@ -31,15 +31,15 @@ from limpet.core.open_files import raise_open_file_limit
 from limpet.core.ports import Runtime
 from limpet.core.signals import signalled
 from limpet.egress.settings import FetchSettings
-from limpet.ingress.limits import DEFAULT, ConnectionLimits
+from limpet.ingress.limits import ConnectionLimits
 from limpet.ingress.server import HttpServer, listening_socket
+from limpet.ingress.settings import AuthSettings, ServerSettings
 from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Preparer
 from limpet.responses.service import ResponseService
 from limpet.responses.settings import ServerToolSettings
 from limpet.server import containers, files, health, openapi, responses, skills
-from limpet.server.access import AccessLevel
 from limpet.server.app import application
 from limpet.server.auth import LoopbackOnly
 from limpet.server.errors import error_body
@@ -78,9 +78,8 @@ class GatewaySettings:
     seconds."""
 
     home: Path
-    host: str = "127.0.0.1"
-    port: int = 8420
-    auth: Literal["none", "keys"] = "none"
+    server: ServerSettings = field(default_factory=ServerSettings)
+    auth: AuthSettings = field(default_factory=AuthSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     storage: StorageSettings | None = None
     containers: ContainerSettings = field(default_factory=ContainerSettings)
@@ -95,8 +94,6 @@ class GatewaySettings:
     has_network: bool = False
     stop_boxes: bool = False
     keep_alive: float = KEEP_ALIVE_SECONDS
-    connections: ConnectionLimits = DEFAULT
-    access_log: AccessLevel = "info"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +145,7 @@ async def opened(
                 home=home_id(settings.home),
             ),
             *health.model_routes(router, KnownModels(providers, clock=clock), seconds(clock.now())),
-            *openapi.routes(has_keys=settings.auth == "keys"),
+            *openapi.routes(has_keys=settings.auth.mode == "keys"),
         ]
         app = _application(settings, routes, database, clock, metrics)
         yield OpenedParts(app=app, stop=service.stop)
@@ -161,13 +158,13 @@ def _application(
         routes,
         metrics=metrics,
         door=_door(settings, database, clock),
-        body_bytes=settings.connections.max_body_memory_mb << 20,
-        access_log=settings.access_log,
+        body_bytes=settings.server.connections.max_body_memory_mb << 20,
+        access_log=settings.server.access_log,
     )
 
 
 def _door(settings: GatewaySettings, database: Database, clock: Clock) -> Middleware:
-    if settings.auth == "keys":
+    if settings.auth.mode == "keys":
         return Middleware(KeyHolders, keys=ApiKeys(database), clock=clock)
     return Middleware(LoopbackOnly)
 
@@ -235,7 +232,7 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT. `why` says how the runtime came to be chosen. Raises LimpetError."""
     raise_open_file_limit()
-    with listening_socket(settings.host, settings.port) as listener:
+    with listening_socket(settings.server.host, settings.server.port) as listener:
         # The home first: what is wrong with it must not look like a fault of the runtime, and no other gateway's is touched.
         prepare_home(settings.home)
         async with HomeLock(settings.home):
@@ -253,7 +250,7 @@ async def serve(
 
             async with signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as gateway:
                 with announced_in(settings.home, _own_address(host, port)):
-                    await _serve_until(stopping, gateway, listener, ready, settings.connections)
+                    await _serve_until(stopping, gateway, listener, ready, settings.server.connections)
 
 
 def _own_address(host: str, port: int) -> str:

@@ -61,11 +61,8 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
     """The gateway's parts, as the file's sections say."""
     return gateway.GatewaySettings(
         home=config.home,
-        host=config.server.host,
-        port=config.server.port,
-        auth=config.auth.mode,
-        access_log=config.server.access_log,
-        connections=config.server.connections,
+        server=config.server,
+        auth=config.auth,
         database=config.database,
         storage=storage_of(config),
         containers=config.features.containers,
