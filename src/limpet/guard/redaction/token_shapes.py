@@ -185,7 +185,7 @@ _NO_SECRET = rb"""(?x)
 _NO_PASSWORD = (
     _NO_SECRET
     + rb"""
-    | [a-z]+(?:[A-Z][a-z]*)+ | [A-Za-z]+(?:_[A-Za-z]+)+_? | _.* | [:@?%*].* | (?P<one>.)(?P=one)* | .*\.\.\.
+    | (?=.{0,64}\Z)(?: [a-z]+(?:[A-Z][a-z]*)+ | [A-Za-z]+(?:_[A-Za-z]+)+_? | _.* | [:@?%*].* | (?P<one>.)(?P=one)* | .*\.\.\.
     | (?i: (?:your|my|some|the|new|old|enter|insert|type|set|add|put)[-_.].*
       | .*(?:example|change-?me|placeholder|replace|redacted|dummy|sample).*
       | str(?:ing)? | varchar | number | boolean | integer | object | nullable | undefined | default | function | callable | optional
@@ -193,7 +193,7 @@ _NO_PASSWORD = (
       | denied | disabled | enabled | changed | updated | unchanged | removed | hidden | masked | prompt | static | private | public
       | return | please | sensitive | unknown | encrypted | hashed | plain(?:text)? | bcrypt | argon2(?:id?)? | postgres | nothing
       | protected | authentication | login | username | account | options? | reset | forgot(?:ten)? | strength | length | policy
-      | characters? | contains | should | cannot | length | equals | matches | mismatch | buffer | result | random | generated? )
+      | characters? | contains | should | cannot | length | equals | matches | mismatch | buffer | result | random | generated? ))
 """
 )
 _NO_CODE = r"({\[<$`"
