@@ -16,9 +16,11 @@ from limpet.runtimes.agent.tree import adopt_orphans, show_self
 
 _TAKE_TERMINAL = 0x540E
 _SET_SIZE = 0x5414
-_SIGKILL = 9
+_SIGKILL, _SIGSTOP = 9, 19
 _STARVES_FIRST = 500
-IGNORED = (_signal.SIGPIPE, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGXFSZ)
+# What a command may find ignored because this process, or whatever started it (nohup, a shell's background job), ignores it: exec
+# keeps that. All but the two that cannot be changed.
+IGNORED = tuple(number for number in range(1, 32) if number not in (_SIGKILL, _SIGSTOP))
 
 
 class LaunchedProcess:

@@ -232,8 +232,9 @@ def become(request: dict[str, object], streams: list[int], walls: Walls, *, hand
     code = 126
     try:
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
+        for number in range(1, 32):  # also what nohup or a shell's background job left ignored: exec would keep that
+            if number not in (signal.SIGKILL, signal.SIGSTOP):
+                signal.signal(number, signal.SIG_DFL)
         os.setsid()
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         for target, descriptor in enumerate(streams):
