@@ -88,7 +88,7 @@ def test_a_chain_goes_before_the_history(client: openai.OpenAI) -> None:
 
 def test_other_limits_get_another_container(client: openai.OpenAI) -> None:
     first = run(client, "echo first > file")
-    larger: Any = [{"type": "shell", "environment": {"type": "container_auto", "memory_limit": "100m"}}]
+    larger: Any = [{"type": "shell", "environment": {"type": "container_auto", "memory_limit": "1g"}}]
 
     second = going_on(client, *items(first), command="ls", tools=larger)
 

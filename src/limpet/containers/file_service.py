@@ -100,7 +100,7 @@ class ContainerFileService:
 
     async def capture_last(self, record: ContainerRecord) -> None:
         """What detached processes wrote is listed before the container's data goes, as far as that can be done at once. Call with its
-        box's file_service held."""
+        box's files lock held."""
         with suppress(StoreError, FileError), anyio.move_on_after(LAST_SECONDS):
             if self._may_have_changed(record):
                 await self._captures.capture(record, response_id=None)
@@ -163,12 +163,13 @@ class ContainerFileService:
         413 `file_too_large` over `max_bytes_per_file`, unless the caller has bounded it; a directory of that name raises
         a FileError.
         """
-        record = await self._running(tenant, container_id)
+        await self._running(tenant, container_id)
         box = self._boxes.of(container_id)
         async with box.boot_lock:
-            await self._boxes.prepare_files(record)
+            await self._boxes.prepare_files(await self._running(tenant, container_id))
         most = self.max_bytes if is_bounded else None
         async with box.files_lock:
+            record = await self._running(tenant, container_id)  # it may have ended before the lock was free
             files = self._boxes.files(record)
             return await self._write(record, files, safe_name(name), data, most=most)
 
@@ -205,7 +206,7 @@ class ContainerFileService:
         return names
 
     async def _take_back(self, record: ContainerRecord, files: Files, rows: Sequence[ContainerFileRecord]) -> None:
-        """Call with its file_service held."""
+        """Call with its files lock held."""
         known = await self._captures.known(record.id)
         for row in rows:
             with suppress(FileError, StoreError):  # what stays is listed, and its owner can delete it
@@ -223,7 +224,7 @@ class ContainerFileService:
         *,
         most: int | None,
     ) -> ContainerFileRecord:
-        """Call with its file_service held."""
+        """Call with its files lock held."""
         known = await self._captures.known(record.id)
         path = posixpath.join(DATA, name)
         if path not in known:

@@ -86,6 +86,8 @@ class HeadTailBuffer:
             return text
         head = b"" if self._is_head_full else _prefix(encoded, self._head_left)
         self._is_head_full = True
+        self._tail_limit += self._head_left - len(head)  # what the cut between characters left over
+        self._head_left = 0
         self._tail += encoded[len(head) :]
         if len(self._tail) > 2 * self._tail_limit:
             self._shorten()

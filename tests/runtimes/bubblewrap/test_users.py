@@ -37,7 +37,7 @@ def test_the_essentials_hold_for_an_ordinary_user_too() -> None:
 @pytest.mark.timeout(240)
 def test_an_ordinary_users_boxes_are_as_hard_to_wreck() -> None:
     again_as_an_ordinary_user(
-        *(str(_HERE / f"test_{name}.py") for name in ("walls", "bricks", "hazards", "hosts", "siege"))
+        *(str(_HERE / f"test_{name}.py") for name in ("walls", "bricks", "hazards", "hosts", "hostile_survivors"))
     )
 
 
