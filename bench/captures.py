@@ -69,11 +69,11 @@ async def rows(scale: Scale) -> list[Line]:
 
 
 async def _commands_after_many_files(manager: ContainerManager, scale: Scale) -> tuple[list[float], list[float]]:
-    """Seconds of commands that each follow very many new files, and of such that follow none."""
+    """Milliseconds of commands that each follow very many new files, and of such that follow none."""
     after: list[float] = []
     quiet: list[float] = []
     for turn in range(scale.of(5)):
-        for seconds, files in ((after, scale.of(NEW_FILES)), (quiet, 0)):
+        for taken, files in ((after, scale.of(NEW_FILES)), (quiet, 0)):
             container = (await manager.create(TENANT, name=f"bench{turn}", spec=manager.narrow({}))).id
             async with manager.lease(TENANT, container) as lease:
                 await lease.workspace.run(f"mkdir new; cd new; seq {files} | xargs -r touch")
@@ -81,7 +81,7 @@ async def _commands_after_many_files(manager: ContainerManager, scale: Scale) ->
                 begun = time.perf_counter()
                 await lease.workspace.run("true")
                 await lease.capture()
-                seconds.append(time.perf_counter() - begun)
+                taken.append((time.perf_counter() - begun) * 1000)
             await manager.delete(TENANT, container)
     return after, quiet
 
