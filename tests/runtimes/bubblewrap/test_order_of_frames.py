@@ -11,7 +11,7 @@ from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import SandboxGone
 from limpet.core.ports import SandboxRef
 from limpet.runtimes.agent import wire
-from limpet.runtimes.bubblewrap.client import Client
+from limpet.runtimes.agent_client.client import Client
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
 from limpet.runtimes.bubblewrap.settings import AgentProcess
 from limpet.runtimes.bubblewrap.time_limits import TimeLimits

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from limpet.core.command import START, Lost, Outcome
 from limpet.core.errors import SandboxGone
 from limpet.runtimes.agent import wire
-from limpet.runtimes.bubblewrap.client import Client, connect
+from limpet.runtimes.agent_client.client import Client, connect
 
 pytestmark = pytest.mark.anyio
 

@@ -20,12 +20,12 @@ from limpet.core.box_directories import DATA
 from limpet.core.errors import BootFailed
 from limpet.core.ports import SandboxSpec, TimeToLive
 from limpet.runtimes import procfs
+from limpet.runtimes.agent_client.payload import payload, starter
 from limpet.runtimes.bubblewrap import seccomp, walls
 from limpet.runtimes.bubblewrap.ending import started_at
 from limpet.runtimes.bubblewrap.layout import ENVIRONMENT, HOST_NAME, USER, Layout
 from limpet.runtimes.bubblewrap.limits import groups
 from limpet.runtimes.bubblewrap.limits.groups import Groups
-from limpet.runtimes.bubblewrap.payload import payload, starter
 from limpet.runtimes.bubblewrap.settings import AgentProcess, BoxPaths, BubblewrapSettings
 
 _ISOLATED = (

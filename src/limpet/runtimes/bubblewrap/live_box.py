@@ -13,8 +13,8 @@ from anyio.abc import TaskGroup
 from limpet.core.errors import SandboxClosed, SandboxGone
 from limpet.core.ports import SandboxRef
 from limpet.runtimes.agent import wire
+from limpet.runtimes.agent_client.client import connect
 from limpet.runtimes.bubblewrap import box, ending
-from limpet.runtimes.bubblewrap.client import connect
 from limpet.runtimes.bubblewrap.limits import bounding_helper
 from limpet.runtimes.bubblewrap.limits.disk_looks import WatchedDisk, children_of
 from limpet.runtimes.bubblewrap.limits.disk_watch import Lanes, watch

@@ -14,10 +14,10 @@ from limpet.core.errors import (
 )
 from limpet.core.ports import Files, Offer, SandboxRef
 from limpet.runtimes.agent import wire
-from limpet.runtimes.bubblewrap.agent_events import Answer, CommandFinished, CommandStarted, Described, RequestRefused
-from limpet.runtimes.bubblewrap.client import Client
-from limpet.runtimes.bubblewrap.pending import AnswerOverdue, OutputSubscription, Pending
-from limpet.runtimes.bubblewrap.process import BubblewrapProcess
+from limpet.runtimes.agent_client.client import Client
+from limpet.runtimes.agent_client.events import Answer, CommandFinished, CommandStarted, Described, RequestRefused
+from limpet.runtimes.agent_client.pending import AnswerOverdue, OutputSubscription, Pending
+from limpet.runtimes.agent_client.process import BoxProcess
 from limpet.runtimes.bubblewrap.settings import NAME
 from limpet.runtimes.bubblewrap.time_limits import TimeLimits
 from limpet.runtimes.impossible import refuse_impossible
@@ -45,7 +45,7 @@ class BubblewrapSandbox:
         self._ending = ending
         self._leaving = leaving
         self._time_limits = time_limits
-        self._processes: dict[int, BubblewrapProcess] = {}
+        self._processes: dict[int, BoxProcess] = {}
         self._closed = False
 
     @property
@@ -61,7 +61,7 @@ class BubblewrapSandbox:
         self._require_open()
         return self._files
 
-    async def start(self, command: Command, exec_id: str) -> BubblewrapProcess:
+    async def start(self, command: Command, exec_id: str) -> BoxProcess:
         self._require_open()
         refuse_impossible(command, self._offers, NAME)
         stdin = command.stdin or b""
@@ -72,8 +72,8 @@ class BubblewrapSandbox:
         ahead = self._client.expect_ahead()
         asked = wire.pack({"exec_id": exec_id, "reader": ahead.number, **_asked(command)})
         payload = wire.NUMBER.pack(len(asked)) + asked + stdin
-        begun = BubblewrapProcess(exec_id, self._client)
-        met: list[BubblewrapProcess] = []
+        begun = BoxProcess(exec_id, self._client)
+        met: list[BoxProcess] = []
         pending = Pending(lambda answer: met.extend(self._begin(begun, ahead, answer)))
         if command.timeout is not None:
             self._time_limits.hold(begun, pending, command.timeout)
@@ -89,7 +89,7 @@ class BubblewrapSandbox:
             _raise_refusal(answer, command)
         return met[0]
 
-    def _begin(self, begun: BubblewrapProcess, ahead: OutputSubscription, answer: Answer) -> list[BubblewrapProcess]:
+    def _begin(self, begun: BoxProcess, ahead: OutputSubscription, answer: Answer) -> list[BoxProcess]:
         """Make the handle in the moment in which the answer comes: the process's output and end may lie right behind it."""
         match answer:
             case CommandStarted():
@@ -112,9 +112,9 @@ class BubblewrapSandbox:
                 begun.end(Lost("Another one was begun with its id, or none."))
                 return [self._met(begun.exec_id, answer)] if isinstance(answer, Described) else []
 
-    async def find(self, exec_id: str) -> BubblewrapProcess | None:
+    async def find(self, exec_id: str) -> BoxProcess | None:
         self._require_open()
-        met: list[BubblewrapProcess] = []
+        met: list[BoxProcess] = []
 
         def meet(answer: Answer) -> None:
             if isinstance(answer, Described):
@@ -123,10 +123,10 @@ class BubblewrapSandbox:
         await self._client.ask(wire.FIND, {"exec_id": exec_id}, heard=meet)
         return met[0] if met else None
 
-    def _met(self, exec_id: str, found: Described) -> BubblewrapProcess:
+    def _met(self, exec_id: str, found: Described) -> BoxProcess:
         if (known := self._processes.get(found.process)) is not None:
             return known
-        process = BubblewrapProcess(exec_id, self._client, found.process)
+        process = BoxProcess(exec_id, self._client, found.process)
         process.pid = found.pid
         if found.outcome is not None:
             process.end(found.outcome)
@@ -134,7 +134,7 @@ class BubblewrapSandbox:
             self._follow(found.process, process)
         return process
 
-    def _follow(self, number: int, process: BubblewrapProcess) -> None:
+    def _follow(self, number: int, process: BoxProcess) -> None:
         self._processes[number] = process
         self._client.follow(number, lambda outcome: self._has_ended(number, outcome))
 

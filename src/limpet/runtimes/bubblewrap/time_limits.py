@@ -14,10 +14,10 @@ from anyio import to_thread
 from limpet.core.command import TimedOut
 from limpet.core.errors import SandboxGone
 from limpet.runtimes.agent import wire
-from limpet.runtimes.bubblewrap.client import Client
+from limpet.runtimes.agent_client.client import Client
+from limpet.runtimes.agent_client.pending import Pending
+from limpet.runtimes.agent_client.process import BoxProcess
 from limpet.runtimes.bubblewrap.kill_from_host import kill_tree
-from limpet.runtimes.bubblewrap.pending import Pending
-from limpet.runtimes.bubblewrap.process import BubblewrapProcess
 from limpet.runtimes.bubblewrap.settings import AgentProcess
 from limpet.runtimes.supervisor import BoxSupervisor
 
@@ -33,18 +33,18 @@ class TimeLimits:
         self._supervisor = supervisor
         self._grace = grace
 
-    def hold(self, process: BubblewrapProcess, pending: Pending, seconds: float) -> None:
+    def hold(self, process: BoxProcess, pending: Pending, seconds: float) -> None:
         """See to it that a command which is being started ends in that time. `pending` is its start."""
         process.hold_limit(seconds + self._grace, partial(self._overdue, process, pending))
 
-    def _overdue(self, process: BubblewrapProcess, pending: Pending) -> None:
+    def _overdue(self, process: BoxProcess, pending: Pending) -> None:
         process.is_overdue = True
         if process.number is None:
             process.end(TimedOut())
             pending.give_up()
         self._supervisor.start("holds a time limit", self._enforce, process)
 
-    async def _enforce(self, process: BubblewrapProcess) -> None:
+    async def _enforce(self, process: BoxProcess) -> None:
         if process.pid is not None and not process.has_ended:
             await to_thread.run_sync(kill_tree, self._agent, process.pid)
         if process.number is not None:

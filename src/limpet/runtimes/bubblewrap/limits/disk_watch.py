@@ -18,8 +18,8 @@ from anyio import CapacityLimiter, to_thread
 from limpet.core.errors import SandboxGone
 from limpet.runtimes import procfs
 from limpet.runtimes.agent import wire
-from limpet.runtimes.bubblewrap.agent_events import Answer, WritersStopped
-from limpet.runtimes.bubblewrap.client import Client
+from limpet.runtimes.agent_client.client import Client
+from limpet.runtimes.agent_client.events import Answer, WritersStopped
 from limpet.runtimes.bubblewrap.limits.disk_looks import SLICE, DiskLooks, LimitReached, WatchedDisk
 
 _ASK_AGAIN = 0.1  # seconds between the two moments that show who writes

@@ -1,4 +1,4 @@
-"""What an agent can say, as values that were checked: the events of `agent_protocol`."""
+"""What an agent can say, as values that were checked: the events of `protocol`."""
 
 from dataclasses import dataclass
 

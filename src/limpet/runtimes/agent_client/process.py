@@ -8,14 +8,14 @@ import anyio
 from limpet.core.command import START, Chunk, Exited, Outcome, Position, TimedOut
 from limpet.core.errors import SandboxGone
 from limpet.runtimes.agent import wire
-from limpet.runtimes.bubblewrap.agent_events import Answer, Described, RequestRefused
-from limpet.runtimes.bubblewrap.client import Client
-from limpet.runtimes.bubblewrap.pending import OutputSubscription, Pending
+from limpet.runtimes.agent_client.client import Client
+from limpet.runtimes.agent_client.events import Answer, Described, RequestRefused
+from limpet.runtimes.agent_client.pending import OutputSubscription, Pending
 
 _STDIN_PIECE = 1 << 18
 
 
-class BubblewrapProcess:
+class BoxProcess:
     """core.ports.Process. `number` is the agent's; None while it has not answered."""
 
     def __init__(self, exec_id: str, client: Client, number: int | None = None) -> None:

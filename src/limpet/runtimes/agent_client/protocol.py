@@ -16,8 +16,8 @@ from typing import Literal
 
 from limpet.core.command import START, Chunk, Outcome, Position
 from limpet.runtimes.agent import wire
-from limpet.runtimes.bubblewrap import agent_values as values_of
-from limpet.runtimes.bubblewrap.agent_events import (
+from limpet.runtimes.agent_client import values as values_of
+from limpet.runtimes.agent_client.events import (
     Acknowledged,
     Answer,
     Broken,

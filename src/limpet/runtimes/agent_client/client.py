@@ -1,4 +1,4 @@
-"""The host's end of a connection to an agent: a socket around `agent_protocol`, and those who wait for its events.
+"""The host's end of a connection to an agent: a socket around `protocol`, and those who wait for its events.
 
 What comes is taken as the loop sees it. The first thing that cannot be ends the connection: everything that waited hears that the
 sandbox is gone, and nothing that came behind it is looked at.
@@ -16,7 +16,7 @@ import anyio
 from limpet.core.command import Chunk, Lost, Outcome, Position
 from limpet.core.errors import SandboxGone
 from limpet.runtimes.agent import wire
-from limpet.runtimes.bubblewrap.agent_events import (
+from limpet.runtimes.agent_client.events import (
     Answer,
     Broken,
     CommandStarted,
@@ -29,9 +29,9 @@ from limpet.runtimes.bubblewrap.agent_events import (
     OutputEnded,
     RequestRefused,
 )
-from limpet.runtimes.bubblewrap.agent_protocol import RECEIVE, AgentProtocol
-from limpet.runtimes.bubblewrap.agent_values import LARGEST
-from limpet.runtimes.bubblewrap.pending import AnswerOverdue, OutputSubscription, Pending
+from limpet.runtimes.agent_client.pending import AnswerOverdue, OutputSubscription, Pending
+from limpet.runtimes.agent_client.protocol import RECEIVE, AgentProtocol
+from limpet.runtimes.agent_client.values import LARGEST
 
 _NOTED = 1 << 18  # characters of notes, of all processes together
 _UNSENT = 256 << 20  # bytes

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from limpet.core.command import START, Chunk, Exited, Position, TimedOut
 from limpet.runtimes.agent import wire
-from limpet.runtimes.bubblewrap.agent_events import (
+from limpet.runtimes.agent_client.events import (
     Acknowledged,
     Broken,
     CommandFinished,
@@ -24,8 +24,8 @@ from limpet.runtimes.bubblewrap.agent_events import (
     RequestRefused,
     WritersStopped,
 )
-from limpet.runtimes.bubblewrap.agent_protocol import AgentProtocol
-from limpet.runtimes.bubblewrap.pending import OutputSubscription
+from limpet.runtimes.agent_client.pending import OutputSubscription
+from limpet.runtimes.agent_client.protocol import AgentProtocol
 
 _RUNS = {"process": 7, "outcome": None, "code": 0, "kept": [1, 2, 3, 4], "notes": ["short"]}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from limpet.runtimes.bubblewrap.payload import payload, starter
+from limpet.runtimes.agent_client.payload import payload, starter
 
 
 def _complaint(content: bytes) -> str:

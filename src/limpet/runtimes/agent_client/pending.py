@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from limpet.core.command import Chunk, Stream
-from limpet.runtimes.bubblewrap.agent_events import Answer
+from limpet.runtimes.agent_client.events import Answer
 
 _MANY = 256  # chunks that are kept as they came
 
