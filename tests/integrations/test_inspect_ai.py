@@ -151,10 +151,17 @@ async def test_nothing_of_a_sample_is_left_when_it_is_over(boxes: Path) -> None:
 @pytest.mark.anyio
 async def test_a_run_that_is_cancelled_while_its_box_starts_leaves_none(boxes: Path) -> None:
     before = left(boxes)
-    with anyio.move_on_after(0.03) as scope:
-        await LimpetSandbox.sample_init("test", None, {})
+    async with anyio.create_task_group() as group:
 
-    assert scope.cancelled_caught
+        async def start() -> None:
+            await LimpetSandbox.sample_init("test", None, {})
+            pytest.fail("it was started before it could be cancelled")
+
+        group.start_soon(start)
+        while left(boxes) == before:
+            await anyio.sleep(0)  # its first trace is written long before it is up
+        group.cancel_scope.cancel()
+
     assert left(boxes) == before
 
 

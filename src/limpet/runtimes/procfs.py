@@ -7,6 +7,7 @@ as documented, from one that is there by returning nothing; none of them raises 
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,12 +20,11 @@ _NUMBER = re.compile(rb"[0-9]{1,20}")
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """A process as proc_pid_stat(5) shows it. Times in the kernel's ticks; those of children are of the ones that were waited for."""
+    """A process as proc_pid_stat(5) shows it. `times_of_children` are of those that were waited for, in the kernel's ticks."""
 
     state: str
     parent: int
     started: str
-    times: tuple[int, int]
     times_of_children: tuple[int, int]
 
     @property
@@ -36,15 +36,31 @@ def stat_of(pid: int) -> Stat | None:
     """None if there is no such process."""
     # The name in brackets may hold anything, brackets too; behind the last one there are numbers only.
     fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    if len(fields) < 20 or not all(_NUMBER.fullmatch(fields[at]) for at in (1, 11, 12, 13, 14, 19)):
+    if len(fields) < 20 or not all(_NUMBER.fullmatch(fields[at]) for at in (1, 13, 14, 19)):
         return None
     return Stat(
         state=fields[0].decode("ascii", "replace"),
         parent=int(fields[1]),
         started=fields[19].decode("ascii"),
-        times=(int(fields[11]), int(fields[12])),
         times_of_children=(int(fields[13]), int(fields[14])),
     )
+
+
+def run_times(pid: int) -> frozenset[tuple[int, int]]:
+    """Each of its threads, and the nanoseconds that it has run (its schedstat, Documentation/scheduler/sched-stats.rst); where the
+    kernel keeps no such count a number that is never the same. Empty if there is no such process.
+
+    proc_pid_stat(5) counts in ticks of 10 ms: a process that writes a little now and then takes minutes to use up one.
+    """
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return frozenset()
+    return frozenset((int(thread), _run_time(pid, thread)) for thread in threads)
+
+
+def _run_time(pid: int, thread: str) -> int:
+    return next(numbers(read(f"/proc/{pid}/task/{thread}/schedstat")), time.monotonic_ns())
 
 
 def name_of(pid: int) -> bytes:

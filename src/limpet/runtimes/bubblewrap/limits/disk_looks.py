@@ -147,8 +147,8 @@ class DiskLooks:
         a while or when much has gone from the disk. `afresh` counts in any case, and from the beginning."""
         members = self.watched.members()
         activity = _activity(members, self.watched.agent.pid)
-        before, self.free = self.free, _free_on(self.watched.directories[0])
-        self._changed = afresh or activity != self._activity or self.free.lost_since(before) > _UNNOTICED
+        self.free = _free_on(self.watched.directories[0])
+        self._changed = afresh or activity != self._activity or self.free.lost_since(self._free_then) > _UNNOTICED
         if self._count is not None and not afresh:
             return True
         is_due = time.monotonic() >= self._not_before or self.suspects
@@ -249,12 +249,11 @@ def _free_on(directory: Path) -> Room:
 
 
 def _activity(members: set[int], agent: int) -> frozenset[tuple[int, ...]]:
-    """Which processes there are and how much they have computed, and how much those did that have ended: nothing writes without
-    computing. The agent's own work is none of it."""
-    found = {pid: procfs.stat_of(pid) for pid in {*members, agent}}
-    own = {(pid, int(stat.started), *stat.times) for pid, stat in found.items() if stat and pid != agent}
-    reaped = found[agent]
-    return frozenset({*own, (agent, *(reaped.times_of_children if reaped else ()))})
+    """Which threads there are and how long they have run, and how long the agent's children had that have ended: nothing writes
+    without running. The agent's own work is none of it."""
+    running = [procfs.run_times(pid) for pid in members - {agent}]
+    reaped = procfs.stat_of(agent)
+    return frozenset({(agent, *(reaped.times_of_children if reaped else ()))}.union(*running))
 
 
 def children_of(pid: int) -> set[int]:
