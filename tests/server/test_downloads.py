@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from limpet.server.downloads import ByteRange, NotModified, RangeNotSatisfiable, Wanted, WholeFile, wanted
+from limpet.server.downloads import ByteRange, NotModified, RangeNotSatisfiable, TooMuch, Wanted, WholeFile, wanted
 
 ETAG = '"abc"'
 CASES: dict[str, tuple[dict[str, str], Wanted]] = {
@@ -52,3 +52,19 @@ def test_no_range_leads_outside_the_file(text: str, size: int) -> None:
     if isinstance(answer, ByteRange):
         assert 0 <= answer.start < size
         assert 0 < answer.length <= size - answer.start
+
+
+@pytest.mark.parametrize(
+    "asked, answer",
+    [
+        ({}, TooMuch(length=10)),
+        ({"range": "bytes=2-"}, TooMuch(length=8)),
+        ({"range": "bytes=2-8"}, ByteRange(start=2, length=7)),
+        ({"range": "bytes=-8"}, TooMuch(length=8)),
+        ({"range": "bytes=10-"}, RangeNotSatisfiable()),
+        ({"if-none-match": ETAG}, NotModified()),
+    ],
+)
+def test_no_answer_has_more_bytes_than_the_bound(asked: dict[str, str], answer: Wanted) -> None:
+    assert wanted(Headers(asked), size=10, etag=ETAG, most=7) == answer
+    assert wanted(Headers(asked), size=7, etag=ETAG, most=7) != TooMuch(length=7)

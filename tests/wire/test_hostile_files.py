@@ -231,3 +231,21 @@ def test_the_data_directory_itself_may_be_removed_or_replaced(client: openai.Ope
     assert paths(client, container_of(first)) == []
     assert printed(run(client, "echo b > b; cat b", previous_response_id=second.id)) == "b\n"
     assert paths(client, container_of(first)) == ["/mnt/data/b"]
+
+
+def test_a_sparse_file_of_any_size_is_downloaded_in_bounded_parts_only(gateway: Gateway, client: openai.OpenAI) -> None:
+    container = container_of(run(client, "printf begun > big; truncate -s 8T big; printf end >> big"))
+    (file,) = client.containers.files.list(container).data
+    address = f"/v1/containers/{container}/files/{file.id}/content"
+    most, size = 10 << 30, (8 << 40) + 3
+    with gateway.http() as http:
+        for asked in ({}, {"range": "bytes=1-"}, {"range": f"bytes=-{size}"}, {"range": f"bytes=0-{most}"}):
+            refused = http.get(address, headers=asked)
+            error = refused.json()["error"]
+            assert (refused.status_code, error["code"], error["param"]) == (413, "file_too_large", "Range")
+            assert f"at most {most}" in error["message"]
+        part = http.get(address, headers={"range": "bytes=0-9"})
+        assert (part.status_code, part.content) == (206, b"begun" + bytes(5))
+        assert http.get(address, headers={"range": "bytes=-4"}).content == b"\0end"
+        told = http.head(address)
+        assert (told.status_code, told.headers["content-length"]) == (200, str(size))

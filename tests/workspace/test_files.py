@@ -62,6 +62,21 @@ async def test_a_read_is_bounded_unless_somebody_means_it(home: Path) -> None:
         assert len(await box.files.read("big", limit=None)) == 11 << 20
 
 
+@pytest.mark.parametrize("length", [None, 2 << 30])
+async def test_of_a_sparse_file_no_more_comes_back_than_a_bound_also_without_a_limit(
+    home: Path, length: int | None
+) -> None:
+    async with opened("local", home) as runtime, open_in(runtime) as box:
+        assert (await box.run("printf begun > sparse; truncate -s 8T sparse")).exit_code == 0
+
+        with pytest.raises(FileTooLarge, match=r"the limit is 1073741824\. Read a range"):
+            await box.files.read("sparse", limit=None, length=length)
+        with pytest.raises(FileTooLarge, match="the limit is 1073741824"):
+            await box.files.append("sparse", b"x", limit=None)
+        assert await box.files.read("sparse", limit=None, length=6) == b"begun\0"
+        assert await box.files.read("sparse", limit=None, start=(8 << 40) - 1) == b"\0"
+
+
 async def test_too_much_to_write_changes_nothing(files: WorkspaceFiles) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"12345"

@@ -79,6 +79,11 @@ class ContainerFileService:
         """The most that a file may have to be taken or kept."""
         return self._settings.max_bytes_per_file
 
+    @property
+    def max_download(self) -> int:
+        """The most bytes of a file that one download gives."""
+        return self._settings.max_bytes_per_download
+
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self._watching)
         return self

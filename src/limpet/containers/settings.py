@@ -22,6 +22,7 @@ class ContainerSettings:
     max_idle_ttl_secs: Positive = 60 * 24 * 3600
     max_files_per_exec: Positive = 1000
     max_bytes_per_file: Positive = 25 * MIB
+    max_bytes_per_download: Positive = 10_240 * MIB
     max_entries: Annotated[int, Between(1000, 10_000_000)] = 50_000
     generated_directories: tuple[str, ...] = GENERATED
     generated_markers: tuple[str, ...] = MARKERS

@@ -159,6 +159,7 @@ class SandboxRef:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+MOST_READ = 1 << 30  # bytes of a file that come back at once where a caller names no limit
 FileKind = Literal["file", "directory", "link", "other"]
 
 
@@ -188,7 +189,8 @@ class Files(Protocol):
     async def read(self, path: str, *, start: int = 0, length: int | None = None, limit: int | None = None) -> bytes:
         """The bytes of a regular file from `start`, at most `length`.
 
-        Raises: FileMissing; NotAFile for a directory, fifo, socket or device; FileTooLarge if more than `limit` would come back."""
+        Raises: FileMissing; NotAFile for a directory, fifo, socket or device; FileTooLarge if more than `limit` would come back, where
+        None is MOST_READ: a sparse file is as large as a command says."""
         ...
 
     def stream(self, path: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:

@@ -29,7 +29,7 @@ from limpet.core.errors import (
     PathOutside,
     SandboxFull,
 )
-from limpet.core.ports import FileKind, FileStat
+from limpet.core.ports import MOST_READ, FileKind, FileStat
 from limpet.runtimes.impossible import is_encodable
 from limpet.runtimes.open_beneath import (
     DIRECTORY,
@@ -191,8 +191,8 @@ class HostFiles:
         with self._errors(place), open(descriptor, "rb", buffering=0) as file:
             there = max(0, os.fstat(descriptor).st_size - start)
             wanted = there if length is None else min(there, length)
-            if limit is not None and wanted > limit:
-                raise FileTooLarge(place.asked, wanted, limit)
+            if wanted > (most := MOST_READ if limit is None else limit):
+                raise FileTooLarge(place.asked, wanted, most)
             file.seek(start)
             pieces = []
             while wanted > 0 and (piece := file.read(min(wanted, PIECE))):

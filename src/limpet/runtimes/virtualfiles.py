@@ -24,7 +24,7 @@ from limpet.core.errors import (
     PathOutside,
     SandboxFull,
 )
-from limpet.core.ports import FileKind, FileStat
+from limpet.core.ports import MOST_READ, FileKind, FileStat
 
 PIECE = 1 << 20
 _KINDS: dict[str, FileKind] = {"file": "file", "directory": "directory", "symlink": "link"}
@@ -58,8 +58,8 @@ class VirtualFiles:
         place = self._place(path)
         data = self._content(place)[start:]
         data = data if length is None else data[:length]
-        if limit is not None and len(data) > limit:
-            raise FileTooLarge(path, len(data), limit)
+        if len(data) > (most := MOST_READ if limit is None else limit):
+            raise FileTooLarge(path, len(data), most)
         return data
 
     async def stream(self, path: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:

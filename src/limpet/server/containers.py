@@ -118,11 +118,17 @@ def content_route(path: str, files: ContainerFileService) -> Route:
 
     async def content(request: Request) -> Response:
         def choose(row: ContainerFileRecord) -> tuple[int, int]:
-            return chosen(request, size=row.bytes, etag=_etag(row))
+            return chosen(request, size=row.bytes, etag=_etag(row), most=files.max_download)
 
         record, pieces = await files.open_content(tenant_of(request), *_ids(request), choose=choose)
         name = posixpath.basename(shown(record.path))
-        file = Download(name=name, size=record.bytes, etag=_etag(record), open=lambda start, length: pieces)
+        file = Download(
+            name=name,
+            size=record.bytes,
+            etag=_etag(record),
+            open=lambda start, length: pieces,
+            most=files.max_download,
+        )
         return download(request, file)
 
     return Route(path, content, methods=["GET"])

@@ -40,22 +40,40 @@ class NotModified:
     """The client has it."""
 
 
-Wanted = WholeFile | ByteRange | RangeNotSatisfiable | NotModified
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooMuch:
+    """More bytes than one download gives, so many: a sparse file is as large as a command says."""
+
+    length: int
+
+
+Wanted = WholeFile | ByteRange | RangeNotSatisfiable | NotModified | TooMuch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
     """What is given out. `etag` is its strong one in quotes, new whenever a byte is; None where there is none. `open` gives the bytes
-    from a position on, so many."""
+    from a position on, so many. `most` is how many one answer may have, None for any number."""
 
     name: str
     size: int
     etag: str | None
     open: Open
+    most: int | None = None
 
 
-def wanted(headers: Headers, *, size: int, etag: str | None) -> Wanted:
-    """Which bytes a GET is to be answered with. A range that cannot be read counts as none."""
+def wanted(headers: Headers, *, size: int, etag: str | None, most: int | None = None) -> Wanted:
+    """Which bytes a GET is to be answered with, `most` at most. A range that cannot be read counts as none."""
+    asked = _asked(headers, size=size, etag=etag)
+    match asked:
+        case WholeFile() if most is not None and size > most:
+            return TooMuch(length=size)
+        case ByteRange(length=length) if most is not None and length > most:
+            return TooMuch(length=length)
+    return asked
+
+
+def _asked(headers: Headers, *, size: int, etag: str | None) -> Wanted:
     if etag is not None and _names(headers.get("if-none-match", ""), etag):
         return NotModified()
     found = _RANGE.fullmatch(headers.get("range", "").strip())
@@ -75,9 +93,9 @@ def wanted(headers: Headers, *, size: int, etag: str | None) -> Wanted:
     return ByteRange(start=start, length=end - start)
 
 
-def chosen(request: Request, *, size: int, etag: str | None) -> tuple[int, int]:
+def chosen(request: Request, *, size: int, etag: str | None, most: int | None) -> tuple[int, int]:
     """The position and the number of the bytes that `download` will ask for; none where its answer has no bytes."""
-    match wanted(request.headers, size=size, etag=etag):
+    match wanted(request.headers, size=size, etag=etag, most=most):
         case WholeFile() if request.method != "HEAD":
             return 0, size
         case ByteRange(start=start, length=length) if request.method != "HEAD":
@@ -87,20 +105,28 @@ def chosen(request: Request, *, size: int, etag: str | None) -> tuple[int, int]:
 
 
 def download(request: Request, file: Download) -> Response:
-    """The answer to a GET or HEAD. A browser must never show what it holds as a page of this origin."""
+    """The answer to a GET or HEAD. A browser must never show what it holds as a page of this origin. A HEAD tells the size of any
+    file: a client that downloads it in ranges asks so first."""
     headers = {
         "accept-ranges": "bytes",
         "content-disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
         "x-content-type-options": "nosniff",
         **({} if file.etag is None else {"etag": file.etag}),
     }
-    match wanted(request.headers, size=file.size, etag=file.etag):
+    most = None if request.method == "HEAD" else file.most
+    match wanted(request.headers, size=file.size, etag=file.etag, most=most):
         case NotModified():
             return Response(status_code=304, headers=headers)
         case RangeNotSatisfiable():
             message = f"The file has {file.size} bytes; no byte of it lies in {request.headers['range'][:64]!r}."
             headers["content-range"] = f"bytes */{file.size}"
             return error_response(416, message, param="Range", code="range_not_satisfiable", headers=headers)
+        case TooMuch(length=length):
+            message = (
+                f"{length} of the file's {file.size} bytes were asked for; one download gives at most {most}. Ask for them in parts, "
+                f"with a header such as `Range: bytes=0-{(most or 1) - 1}`."
+            )
+            return error_response(413, message, param="Range", code="file_too_large", headers=headers)
         case WholeFile():
             return _bytes(request, file, status=200, start=0, length=file.size, headers=headers)
         case ByteRange(start=start, length=length):

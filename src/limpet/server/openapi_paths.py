@@ -125,7 +125,7 @@ def _container_files() -> Json:
         },
         "/v1/containers/{container_id}/files/{file_id}/content": {
             "parameters": [_in_path("container_id"), _in_path("file_id")],
-            "get": _download("getContainerFileContent", (400, 404, 503)),
+            "get": _download("getContainerFileContent", (400, 404, 413, 503)),
         },
     }
 

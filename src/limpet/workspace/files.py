@@ -9,7 +9,7 @@ import anyio
 
 from limpet.core.box_directories import DATA
 from limpet.core.errors import EditFailed, FileDenied, FileMissing, FileTooLarge
-from limpet.core.ports import Files, FileStat, Sandbox
+from limpet.core.ports import MOST_READ, Files, FileStat, Sandbox
 from limpet.workspace import search
 from limpet.workspace.file_access import FileAccess, absolute
 from limpet.workspace.search import GlobResult, GrepQuery, GrepResult, SearchBounds
@@ -38,7 +38,8 @@ class WorkspaceFiles:
     ) -> bytes:
         """The bytes of a regular file from `start`, at most `length`.
 
-        Raises: FileMissing; NotAFile; FileTooLarge if more than `limit` bytes would come back (None is no limit)."""
+        Raises: FileMissing; NotAFile; FileTooLarge if more than `limit` bytes would come back; None is MOST_READ, 1 GiB. `stream`
+        reads files of any size."""
         return await self._may(path).read(path, start=start, length=length, limit=limit)
 
     async def stream(self, path: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
@@ -59,14 +60,15 @@ class WorkspaceFiles:
         return await files.write(path, _bounded(path, data, limit), mode=mode)
 
     async def append(self, path: str, data: bytes, *, limit: int | None = WRITE_LIMIT) -> FileStat:
-        """Add to the end of a file, which is made if it is missing: whole or not at all; its mode stays. Raises: as `write`."""
+        """Add to the end of a file, which is made if it is missing: whole or not at all; its mode stays. What is there is copied, so
+        that a `limit` of None is MOST_READ. Raises: as `write`."""
         files = self._may(path, writing=True)
         async with self._changing:
             try:
                 before = await files.stat(path)
             except FileMissing:
                 return await self.write(path, data, limit=limit)
-            _refuse_over(path, before.size + len(data), limit)
+            _refuse_over(path, before.size + len(data), MOST_READ if limit is None else limit)
             return await files.write(path, _joined(files, path, data), mode=before.mode)
 
     async def edit(self, path: str, old: str | bytes, new: str | bytes, *, everywhere: bool = False) -> FileStat:

@@ -1,6 +1,7 @@
 """A sparse file of 8 TiB, which is captured, listed, downloaded, and read by a file tool"""
 
 import json
+import sys
 import time
 from typing import Any
 
@@ -16,6 +17,9 @@ def attack(target: Target) -> None:
     _, files = target.ask("GET", f"/v1/containers/{target.container}/files")
     for one in files["data"] if isinstance(files, dict) and "data" in files else []:
         target.ask("GET", f"/v1/containers/{target.container}/files/{one['id']}", timeout=5)
+        status, _ = target.ask("GET", f"/v1/containers/{target.container}/files/{one['id']}/content", timeout=5)
+        if status != 413 and one["bytes"] > 1 << 40:
+            sys.stderr.write(f"a sparse file of 8 TiB was answered {status}\n")
     target.run("touch /mnt/data/again")
 
 
