@@ -5,6 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 
 from limpet.containers.lease import Lease
 from limpet.containers.manager import ContainerManager
@@ -56,7 +57,7 @@ async def test_a_file_that_a_command_wrote_is_recorded_with_all_that_is_known_of
         await lease.workspace.run("mkdir out; printf 'a,b' > out/table.csv")
         (row,) = (await lease.capture("resp_1")).files
 
-    assert container_file_object(row) == {
+    assert to_builtins(container_file_object(row)) == {
         "id": row.id,
         "object": "container.file",
         "container_id": mine,
@@ -146,7 +147,7 @@ async def test_odd_names_are_kept_exactly_and_shown_as_text(containers: Containe
         await lease.workspace.run("echo 1 > $'a\\nb'; echo 2 > './-c d'; echo 3 > $'bad\\xff'; echo 4 > ü")
         rows = (await lease.capture()).files
 
-    shown = [container_file_object(row)["filename"] for row in rows]
+    shown = [container_file_object(row).filename for row in rows]
     assert sorted(shown) == sorted(["a\nb", "-c d", "bad\ufffd", "ü"])
     assert sorted([await download(containers, mine, row.id) for row in rows]) == [b"1\n", b"2\n", b"3\n", b"4\n"]
 

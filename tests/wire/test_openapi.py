@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import msgspec
 import openai
 import pytest
 from jsonschema import Draft202012Validator
@@ -13,6 +15,7 @@ from starlette.routing import Route
 from limpet.runtimes.memory import MemoryRuntime
 from limpet.server.gateway import GatewaySettings, opened
 from limpet.server.openapi import document
+from limpet.server.openapi_schemas import ANSWERED
 from limpet.store.home import prepare_home
 from tests.support.gateway import Gateway, running
 from tests.wire.asking import container_of, run
@@ -74,7 +77,17 @@ def references(value: Any) -> Iterator[str]:
             yield from references(each)
 
 
-def checked(served: Any, name: str, value: Any) -> None:
+STRUCTS = {kind.__name__: kind for kind in ANSWERED}
+
+
+def checked(served: Any, name: str, answer: httpx2.Response) -> None:
+    """The answer fits its schema, and its struct reads it and writes the same bytes."""
+    if name in STRUCTS:
+        assert msgspec.json.encode(msgspec.json.decode(answer.content, type=STRUCTS[name])) == answer.content
+    fits(served, name, answer.json())
+
+
+def fits(served: Any, name: str, value: Any) -> None:
     schema = {"$ref": f"#/components/schemas/{name}", "components": served["components"]}
     assert [error.message for error in Draft202012Validator(schema).iter_errors(value)] == []
 
@@ -102,12 +115,12 @@ def test_what_is_answered_fits_its_schema(served: Any, gateway: Gateway, client:
         "/v1/models": "ModelList",
         "/v1/models/limpet/script": "Model",
         "/livez": "Alive",
-        "/healthz": "Health",
-        "/v1/files/none": "Error",
+        "/healthz": "GatewayHealth",
+        "/v1/files/none": "ErrorAnswer",
     }
     with gateway.http() as http:
         for address, name in asked.items():
-            checked(served, name, http.get(address).json())
+            checked(served, name, http.get(address))
         for address, name in (
             (f"/v1/containers/{container}/files/{file.id}", "DeletedContainerFile"),
             (f"/v1/containers/{container}", "DeletedContainer"),
@@ -115,7 +128,7 @@ def test_what_is_answered_fits_its_schema(served: Any, gateway: Gateway, client:
             (f"/v1/skills/{skill.id}", "DeletedSkill"),
             (f"/v1/responses/{response.id}", "DeletedResponse"),
         ):
-            checked(served, name, http.delete(address).json())
+            checked(served, name, http.delete(address))
 
 
 def test_what_the_seed_and_the_official_client_send_fits_the_schema_of_requests(served: Any) -> None:
@@ -124,10 +137,10 @@ def test_what_the_seed_and_the_official_client_send_fits_the_schema_of_requests(
         "role": "user",
         "content": [{"type": "input_text", "text": "hi"}, {"type": "input_file", "file_id": "f"}],
     }
-    checked(served, "CreateRequest", {"model": "limpet/script", "input": [message], "tools": [tool], "stream": True})
+    fits(served, "CreateRequest", {"model": "limpet/script", "input": [message], "tools": [tool], "stream": True})
     skill = {"type": "skill_reference", "skill_id": "skill_1", "version": "latest"}
     expiry = {"anchor": "last_active_at", "minutes": 60}
-    checked(served, "CreateContainer", {"name": "w", "memory_limit": "1g", "expires_after": expiry, "skills": [skill]})
+    fits(served, "CreateContainer", {"name": "w", "memory_limit": "1g", "expires_after": expiry, "skills": [skill]})
 
 
 def test_with_keys_the_document_says_so_and_is_open_like_the_health_of_the_gateway(tmp_path: Path) -> None:

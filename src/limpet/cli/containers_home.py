@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from msgspec import to_builtins
 
 from limpet import wiring
 from limpet.config import Config
-from limpet.containers.wire_objects import container_file_object, container_object
+from limpet.containers.wire_objects import Container, container_file_object, container_object
 from limpet.core.clock import SystemClock
 from limpet.core.errors import HomeUnusable, LimpetError
 from limpet.core.ports import Held
@@ -62,7 +63,7 @@ class HomePlace:
         now = SystemClock().now()
         async with Database(settings, home=self._config.home) as database:
             found = await Containers(database).everyones(self._tenant)
-        return [{"tenant": record.tenant, **_without_limits(container_object(record, now, Held()))} for record in found]
+        return [{"tenant": record.tenant, **_shown(container_object(record, now, Held()))} for record in found]
 
     async def _remove(self, container_id: str) -> None:
         async with self._opened() as containers:
@@ -76,7 +77,7 @@ class HomePlace:
             after: str | None = None
             while True:
                 page = await containers.manager.files.list(record.tenant, container_id, limit=PAGE, after=after)
-                found += map(container_file_object, page.records)
+                found += map(to_builtins, map(container_file_object, page.records))
                 if not page.has_more:
                     return found
                 after = page.records[-1].id
@@ -114,6 +115,8 @@ class HomePlace:
             raise
 
 
-def _without_limits(shape: Json) -> Json:
+def _shown(container: Container) -> Json:
     """Without what only a runtime that is open can tell."""
-    return {key: value for key, value in shape.items() if key != "limits"}
+    shown: Json = to_builtins(container)
+    del shown["limits"]
+    return shown

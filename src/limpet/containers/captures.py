@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
 
 from anyio import CapacityLimiter, to_thread
 
@@ -29,10 +28,9 @@ from limpet.core.errors import FileError, FileMissing, SandboxClosed, SandboxGon
 from limpet.core.ids import CONTAINER_FILE, new_id
 from limpet.core.ports import Files, FileStat
 from limpet.store.containers import ContainerRecord
-from limpet.store.files import ContainerFileRecord, ContainerFiles
+from limpet.store.files import ContainerFileRecord, ContainerFiles, FileSource
 from limpet.store.settings import NO_QUOTA, QuotaSettings
 
-Source = Literal["user", "assistant"]
 LOOKS = 3  # at a file that changes while it is read; then it is taken as it was read last
 TOGETHER = 256  # rows in one transaction
 MOST_HASHED = 1 << 30  # bytes that one capture reads
@@ -192,9 +190,8 @@ class Captures:
             response_id = taking.response_id
             row = self._row(taking.record, stat, copy, source="assistant", response_id=response_id, before=before)
             return _CapturedFile(row, is_new=True)
-        source: Source = "user" if was.source == "user" else "assistant"
         same = copy if copy is NOT_KEPT else replace(copy, blob=was.blob or copy.blob)
-        row = self._row(taking.record, stat, same, source=source, response_id=was.response_id, before=before)
+        row = self._row(taking.record, stat, same, source=was.source, response_id=was.response_id, before=before)
         return _CapturedFile(row, is_new=False)
 
     def _row(
@@ -203,7 +200,7 @@ class Captures:
         stat: FileStat,
         copy: FileCopy,
         *,
-        source: Source,
+        source: FileSource,
         response_id: str | None,
         before: int,
     ) -> ContainerFileRecord:

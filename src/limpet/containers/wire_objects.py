@@ -1,71 +1,119 @@
 """Containers and their files as JSON objects of OpenAI's Containers API (its API reference, "Containers"). Pure."""
 
 import posixpath
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
 
 from limpet.containers.container import expires_at, is_due
 from limpet.core.clock import seconds
 from limpet.core.ports import Held, Scope
+from limpet.core.resources import EXTENSION, Count, DeletedResource, Moment, Resource, WireObject, or_unset
 from limpet.store.containers import ContainerRecord
 from limpet.store.files import ContainerFileRecord
 
-
-def container_object(record: ContainerRecord, now: int, held: Held) -> dict[str, Any]:
-    """The container at the time `now` (microseconds). `expires_at` and `idle_ttl_secs` are extensions, and so is `limits`:
-    what its limits bind on this host, "per sandbox", "per process" or "none", and where something is not held, `notes` that
-    say so. Without a limit of its own there is no `memory_limit`: OpenAI's schema has no null there."""
-    shape = {
-        "id": record.id,
-        "object": "container",
-        "name": record.name,
-        "created_at": seconds(record.created_at),
-        "status": "expired" if is_due(record, now) else record.status,
-        "last_active_at": seconds(record.last_active_at),
-        "expires_after": {"anchor": "last_active_at", "minutes": max(1, record.idle_ttl // 60)},
-        "network_policy": record.spec.get("network_policy", {"type": "disabled"}),
-        "expires_at": seconds(expires_at(record)),
-        "idle_ttl_secs": record.idle_ttl,
-        "limits": _limits(held),
-    }
-    return shape if record.memory_limit is None else {**shape, "memory_limit": record.memory_limit}
+BoundBy = Literal["per sandbox", "per process", "none"]
 
 
-def _limits(held: Held) -> dict[str, Any]:
-    scopes = asdict(held)
-    notes = scopes.pop("notes")
-    shape: dict[str, Any] = {name: _bound(scope) for name, scope in scopes.items()}
-    return {**shape, "notes": list(notes)} if notes else shape
+class ContainerExpiry(WireObject, frozen=True, kw_only=True):
+    anchor: Literal["last_active_at"] = "last_active_at"
+    minutes: Annotated[int, Meta(ge=1)]
 
 
-def _bound(scope: Scope) -> str:
-    return "none" if scope == "none" else f"per {scope}"
+class ContainerLimits(WireObject, frozen=True, kw_only=True):
+    """What the limits of a container bind on this host."""
+
+    memory: BoundBy
+    processes: BoundBy
+    cpu: BoundBy
+    disk: BoundBy
+    notes: Annotated[tuple[str, ...], Meta(description="What is not held here, one sentence each.")] | UnsetType = UNSET
 
 
-def deleted_container(container_id: str) -> dict[str, Any]:
-    return {"id": container_id, "object": "container.deleted", "deleted": True}
+class Container(Resource, frozen=True, kw_only=True):
+    object: Literal["container"] = "container"
+    name: str
+    created_at: Moment
+    status: Literal["running", "expired"]
+    last_active_at: Moment
+    expires_after: ContainerExpiry
+    network_policy: Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/NetworkPolicy"})]
+    expires_at: Annotated[Moment, EXTENSION]
+    idle_ttl_secs: Annotated[Count, EXTENSION]
+    limits: Annotated[ContainerLimits, EXTENSION]
+    # Absent without a limit of its own: OpenAI's schema has no null here.
+    memory_limit: Annotated[str, Meta(description="1g, 4g, 16g, 64g; other amounts are an extension.")] | UnsetType = (
+        UNSET
+    )
 
 
-def container_file_object(record: ContainerFileRecord) -> dict[str, Any]:
-    """One file. `filename`, `content_type` and `too_large` are extensions. A path that is not UTF-8 is shown with replacement
-    characters."""
+class ContainerFile(Resource, frozen=True, kw_only=True):
+    object: Literal["container.file"] = "container.file"
+    container_id: str
+    created_at: Moment
+    bytes: Count
+    path: str
+    source: Literal["user", "assistant"]
+    filename: Annotated[str, EXTENSION]
+    content_type: Annotated[str | None, EXTENSION]
+    too_large: Annotated[Literal[True] | UnsetType, EXTENSION] = UNSET
+
+
+class DeletedContainer(DeletedResource, frozen=True, kw_only=True):
+    object: Literal["container.deleted"] = "container.deleted"
+
+
+class DeletedContainerFile(DeletedResource, frozen=True, kw_only=True):
+    object: Literal["container.file.deleted"] = "container.file.deleted"
+
+
+def container_object(record: ContainerRecord, now: int, held: Held) -> Container:
+    """The container at the time `now` (microseconds)."""
+    return Container(
+        id=record.id,
+        name=record.name,
+        created_at=seconds(record.created_at),
+        status="running" if record.status == "running" and not is_due(record, now) else "expired",
+        last_active_at=seconds(record.last_active_at),
+        expires_after=ContainerExpiry(minutes=max(1, record.idle_ttl // 60)),
+        network_policy=record.spec.get("network_policy", {"type": "disabled"}),
+        expires_at=seconds(expires_at(record)),
+        idle_ttl_secs=record.idle_ttl,
+        limits=ContainerLimits(
+            memory=_bound(held.memory),
+            processes=_bound(held.processes),
+            cpu=_bound(held.cpu),
+            disk=_bound(held.disk),
+            notes=held.notes or UNSET,
+        ),
+        memory_limit=or_unset(record.memory_limit),
+    )
+
+
+def _bound(scope: Scope) -> BoundBy:
+    match scope:
+        case "sandbox":
+            return "per sandbox"
+        case "process":
+            return "per process"
+        case "none":
+            return "none"
+
+
+def container_file_object(record: ContainerFileRecord) -> ContainerFile:
+    """One file. A path that is not UTF-8 is shown with replacement characters."""
     path = shown(record.path)
-    shape = {
-        "id": record.id,
-        "object": "container.file",
-        "container_id": record.container_id,
-        "created_at": seconds(record.created_at),
-        "bytes": record.bytes,
-        "path": path,
-        "source": record.source,
-        "filename": posixpath.basename(path),
-        "content_type": record.content_type,
-    }
-    return {**shape, "too_large": True} if record.too_large else shape
-
-
-def deleted_container_file(file_id: str) -> dict[str, Any]:
-    return {"id": file_id, "object": "container.file.deleted", "deleted": True}
+    return ContainerFile(
+        id=record.id,
+        container_id=record.container_id,
+        created_at=seconds(record.created_at),
+        bytes=record.bytes,
+        path=path,
+        source=record.source,
+        filename=posixpath.basename(path),
+        content_type=record.content_type,
+        too_large=True if record.too_large else UNSET,
+    )
 
 
 def shown(path: str) -> str:

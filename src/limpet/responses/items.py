@@ -57,11 +57,11 @@ class _Part(_OpenModel):
     type: Id
 
 
-class _Text(_OpenModel):
+class _TextPart(_OpenModel):
     text: StrictStr
 
 
-class _File(_OpenModel):
+class _FilePart(_OpenModel):
     file_id: Id | None = None
     file_url: StrictStr | None = None
     file_data: StrictStr | None = None
@@ -140,8 +140,8 @@ KINDS: Mapping[str, type[BaseModel]] = {
     "item_reference": _Reference,
 }
 _ADAPTERS: Mapping[str, TypeAdapter[Any]] = {kind: TypeAdapter(model) for kind, model in KINDS.items()}
-_TEXT: TypeAdapter[_Text] = TypeAdapter(_Text)
-_FILE: TypeAdapter[_File] = TypeAdapter(_File)
+_TEXT: TypeAdapter[_TextPart] = TypeAdapter(_TextPart)
+_FILE: TypeAdapter[_FilePart] = TypeAdapter(_FilePart)
 _SOURCES = ("file_id", "file_url", "file_data")
 _TEXTS = frozenset({"input_text", "output_text"})
 

@@ -4,25 +4,25 @@ import posixpath
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from limpet.containers.file_service import ContainerFileService
 from limpet.containers.manager import ContainerManager
 from limpet.containers.requested_spec import checked_name
 from limpet.containers.wire_objects import (
+    DeletedContainer,
+    DeletedContainerFile,
     container_file_object,
     container_object,
-    deleted_container,
-    deleted_container_file,
     shown,
 )
 from limpet.core.clock import Clock
 from limpet.core.errors import NotFound, RequestInvalid
+from limpet.server.answers import ORDERS, json_answer, list_answer
 from limpet.server.bodies import is_json, json_body, one_of, whole_number
 from limpet.server.callers import tenant_of
 from limpet.server.downloads import Download, chosen, download
-from limpet.server.lists import ORDERS, list_object
 from limpet.server.uploads import uploaded
 from limpet.store.files import ContainerFileRecord
 from limpet.store.uploads import UploadRecord, Uploads
@@ -37,7 +37,7 @@ def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
             raise RequestInvalid('The body must be a JSON object such as {"name": "my-workspace"}.')
         name = checked_name(body.get("name"))
         record = await manager.create(tenant_of(request), name=name, spec=manager.narrow(body))
-        return JSONResponse(container_object(record, clock.now(), manager.held))
+        return json_answer(container_object(record, clock.now(), manager.held))
 
     async def index(request: Request) -> Response:
         page = await manager.list(
@@ -47,18 +47,18 @@ def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
             order="asc" if one_of(request, "order", default="desc", allowed=ORDERS) == "asc" else "desc",
             name=request.query_params.get("name"),
         )
-        return list_object(
+        return list_answer(
             [container_object(record, clock.now(), manager.held) for record in page.records], page.has_more
         )
 
     async def read(request: Request) -> Response:
         record = await manager.get(tenant_of(request), request.path_params["container_id"])
-        return JSONResponse(container_object(record, clock.now(), manager.held))
+        return json_answer(container_object(record, clock.now(), manager.held))
 
     async def delete(request: Request) -> Response:
         container_id = request.path_params["container_id"]
         await manager.delete(tenant_of(request), container_id)
-        return JSONResponse(deleted_container(container_id))
+        return json_answer(DeletedContainer(id=container_id))
 
     return [
         Route("/v1/containers", create, methods=["POST"]),
@@ -80,10 +80,10 @@ def file_routes(manager: ContainerManager, uploads: Uploads) -> list[Route]:
             # Its size was bounded when it was uploaded.
             pieces = uploads.read(upload)
             record = await files.put(tenant_of(request), container_id, upload.filename, pieces, is_bounded=False)
-            return JSONResponse(container_file_object(record))
+            return json_answer(container_file_object(record))
         async with uploaded(request, limit=files.max_bytes) as form:
             record = await files.put(tenant_of(request), container_id, form.filename or "upload", form.pieces)
-        return JSONResponse(container_file_object(record))
+        return json_answer(container_file_object(record))
 
     async def index(request: Request) -> Response:
         page = await files.list(
@@ -93,15 +93,15 @@ def file_routes(manager: ContainerManager, uploads: Uploads) -> list[Route]:
             after=request.query_params.get("after"),
             order="asc" if one_of(request, "order", default="desc", allowed=ORDERS) == "asc" else "desc",
         )
-        return list_object([container_file_object(record) for record in page.records], page.has_more)
+        return list_answer([container_file_object(record) for record in page.records], page.has_more)
 
     async def read(request: Request) -> Response:
-        return JSONResponse(container_file_object(await files.get(tenant_of(request), *_ids(request))))
+        return json_answer(container_file_object(await files.get(tenant_of(request), *_ids(request))))
 
     async def delete(request: Request) -> Response:
         container_id, file_id = _ids(request)
         await files.delete(tenant_of(request), container_id, file_id)
-        return JSONResponse(deleted_container_file(file_id))
+        return json_answer(DeletedContainerFile(id=file_id))
 
     root = "/v1/containers/{container_id}/files"
     return [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ExceptionHandler
 
@@ -22,12 +22,25 @@ from limpet.core.errors import (
     UpstreamError,
     UpstreamRefused,
 )
+from limpet.core.resources import WireObject
 from limpet.ingress.refusals import Refusal
+from limpet.server.answers import json_answer
 
 log = structlog.get_logger()
 
 # The provider's statuses that are the client's own doing; all others are between the gateway and the provider.
 _PASSED_ON = frozenset({400, 404, 409, 413, 422, 429})
+
+
+class ErrorBody(WireObject, frozen=True, kw_only=True):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorAnswer(WireObject, frozen=True, kw_only=True):
+    error: ErrorBody
 
 
 def error_response(
@@ -40,8 +53,8 @@ def error_response(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """An error in OpenAI's shape, all four keys."""
-    body = {"error": {"message": message, "type": type, "param": param, "code": code}}
-    return JSONResponse(body, status_code=status, headers=headers)
+    body = ErrorAnswer(error=ErrorBody(message=message, type=type, param=param, code=code))
+    return json_answer(body, status=status, headers=headers)
 
 
 def error_body(refusal: Refusal) -> bytes:

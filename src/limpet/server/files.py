@@ -1,19 +1,21 @@
 """`/v1/files`: OpenAI's Files API (its API reference, "Files")."""
 
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Literal
 
+from msgspec import UNSET, UnsetType
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from limpet.containers.quotas import Quotas
 from limpet.core.clock import seconds
 from limpet.core.errors import RequestInvalid
+from limpet.core.resources import Count, DeletedResource, Moment, Resource
+from limpet.server.answers import ORDERS, json_answer, list_answer
 from limpet.server.bodies import one_of, whole_number
 from limpet.server.callers import tenant_of
 from limpet.server.downloads import Download, download
-from limpet.server.lists import ORDERS, list_object
 from limpet.server.uploads import uploaded
 from limpet.store.uploads import NewUpload, UploadRecord, Uploads
 
@@ -21,6 +23,20 @@ PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
 LIST_LIMIT = 10_000
 LEAST_SECONDS, MOST_SECONDS = 3600, 2_592_000
 NAME_CHARS = 255
+
+
+class File(Resource, frozen=True, kw_only=True):
+    object: Literal["file"] = "file"
+    bytes: Count
+    created_at: Moment
+    filename: str
+    purpose: str
+    status: Literal["processed"] = "processed"
+    expires_at: Moment | UnsetType = UNSET
+
+
+class DeletedFile(DeletedResource, frozen=True, kw_only=True):
+    object: Literal["file"] = "file"
 
 
 def file_routes(uploads: Uploads, quotas: Quotas, *, max_bytes: int) -> list[Route]:
@@ -35,13 +51,13 @@ def file_routes(uploads: Uploads, quotas: Quotas, *, max_bytes: int) -> list[Rou
             async with uploads.taken(tenant_of(request), quotas.bounded(tenant_of(request), upload.pieces)) as blob:
                 new = described(upload.filename, upload.content_type, upload.fields)
                 record = await uploads.create(tenant_of(request), blob, new)
-        return JSONResponse(file_object(record))
+        return json_answer(file_object(record))
 
     async def index(request: Request) -> Response:
         return await _listed(request, uploads)
 
     async def read(request: Request) -> Response:
-        return JSONResponse(file_object(await uploads.get(tenant_of(request), request.path_params["file_id"])))
+        return json_answer(file_object(await uploads.get(tenant_of(request), request.path_params["file_id"])))
 
     async def content(request: Request) -> Response:
         record = await uploads.get(tenant_of(request), request.path_params["file_id"])
@@ -50,7 +66,7 @@ def file_routes(uploads: Uploads, quotas: Quotas, *, max_bytes: int) -> list[Rou
     async def delete(request: Request) -> Response:
         file_id = request.path_params["file_id"]
         await uploads.delete(tenant_of(request), file_id)
-        return JSONResponse({"id": file_id, "object": "file", "deleted": True})
+        return json_answer(DeletedFile(id=file_id))
 
     return [
         Route("/v1/files", create, methods=["POST"]),
@@ -69,7 +85,7 @@ async def _listed(request: Request, uploads: Uploads) -> Response:
         order="asc" if one_of(request, "order", default="desc", allowed=ORDERS) == "asc" else "desc",
         purpose=request.query_params.get("purpose"),
     )
-    return list_object([file_object(record) for record in page.records], page.has_more)
+    return list_answer([file_object(record) for record in page.records], page.has_more)
 
 
 def _download(uploads: Uploads, record: UploadRecord) -> Download:
@@ -79,19 +95,17 @@ def _download(uploads: Uploads, record: UploadRecord) -> Download:
     return Download(name=record.filename, size=record.bytes, etag=f'"{record.sha256}"', open=opened)
 
 
-def file_object(record: UploadRecord) -> dict[str, Any]:
+def file_object(record: UploadRecord) -> File:
     """One file on the wire. Purpose `evals` is shown as `user_data`: OpenAI's schema of the answer does not know the word, and strict
     clients refuse what it does not know."""
-    shape = {
-        "id": record.id,
-        "object": "file",
-        "bytes": record.bytes,
-        "created_at": seconds(record.created_at),
-        "filename": record.filename,
-        "purpose": "user_data" if record.purpose == "evals" else record.purpose,
-        "status": "processed",
-    }
-    return shape if record.expires_at is None else {**shape, "expires_at": seconds(record.expires_at)}
+    return File(
+        id=record.id,
+        bytes=record.bytes,
+        created_at=seconds(record.created_at),
+        filename=record.filename,
+        purpose="user_data" if record.purpose == "evals" else record.purpose,
+        expires_at=UNSET if record.expires_at is None else seconds(record.expires_at),
+    )
 
 
 def described(filename: str, content_type: str | None, fields: dict[str, str]) -> NewUpload:

@@ -1,22 +1,58 @@
 """`/livez`, `/healthz`, `/metrics` and `/v1/models`: liveness, readiness, counters and the models that are served."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Literal
 
 import anyio
+from msgspec import UNSET, Meta, UnsetType
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from limpet.containers.admission import AdmissionCounts
 from limpet.core.clock import Clock
 from limpet.core.ports import Probe, Runtime
+from limpet.core.resources import Moment, Resource, WireObject
 from limpet.responses.metrics import Metrics
+from limpet.server.answers import json_answer
 from limpet.server.callers import caller_of
 from limpet.upstreams.known_models import KnownModels
 from limpet.upstreams.routing import ListedModel, Router
 
 FRESH_SECONDS = 10.0
+
+
+class Model(Resource, frozen=True, kw_only=True):
+    object: Literal["model"] = "model"
+    created: Moment
+    owned_by: str
+
+
+class ModelList(WireObject, frozen=True, kw_only=True):
+    object: Literal["list"] = "list"
+    data: Sequence[Model]
+
+
+class Alive(WireObject, frozen=True, kw_only=True):
+    status: Literal["ok"] = "ok"
+    home: str
+
+
+class RuntimeHealth(WireObject, frozen=True, kw_only=True):
+    name: str
+    works: bool
+    detail: str
+    remedy: str
+    notes: tuple[str, ...]
+    probed_seconds_ago: Annotated[float, Meta(ge=0)]
+
+
+class GatewayHealth(WireObject, frozen=True, kw_only=True):
+    """`runtime` is for callers with the scope `admin`."""
+
+    status: Literal["ok", "failing"]
+    runtime: RuntimeHealth | UnsetType = UNSET
 
 
 class Health:
@@ -50,15 +86,15 @@ def routes(
     """`home` is the id of the home that is served; `boxes` and `stored` (bytes by area and backend) say how things stand."""
 
     async def livez(request: Request) -> Response:
-        return JSONResponse({"status": "ok", "home": home})
+        return json_answer(Alive(home=home))
 
     async def healthz(request: Request) -> Response:
         probe, age = await health.probe()
-        status = "ok" if probe.works else "failing"
-        if not caller_of(request).may("admin"):
-            return JSONResponse({"status": status}, status_code=200 if probe.works else 503)
-        body = {"status": status, "runtime": {"name": runtime, **_found(probe), "probed_seconds_ago": round(age, 3)}}
-        return JSONResponse(body, status_code=200 if probe.works else 503)
+        shown = caller_of(request).may("admin")
+        body = GatewayHealth(
+            status="ok" if probe.works else "failing", runtime=_runtime_health(runtime, probe, age) if shown else UNSET
+        )
+        return json_answer(body, status=200 if probe.works else 503)
 
     async def metrics_page(request: Request) -> Response:
         metrics.look(boxes(), await stored())
@@ -73,15 +109,15 @@ def model_routes(router: Router, known: KnownModels, started_at: int) -> list[Ro
     async def models(request: Request) -> Response:
         await known.refresh()
         listed = [_model(model, started_at) for model in router.models(known.names)]
-        return JSONResponse({"object": "list", "data": listed})
+        return json_answer(ModelList(data=listed))
 
     async def model(request: Request) -> Response:
         wanted = request.path_params["model"]
         for listed in router.models(known.names):
             if listed.id == wanted:
-                return JSONResponse(_model(listed, started_at))
+                return json_answer(_model(listed, started_at))
         found = router.find(wanted)
-        return JSONResponse(_model(ListedModel(wanted, found.upstream.name), started_at))
+        return json_answer(_model(ListedModel(wanted, found.upstream.name), started_at))
 
     return [
         Route("/v1/models", models),
@@ -89,9 +125,16 @@ def model_routes(router: Router, known: KnownModels, started_at: int) -> list[Ro
     ]
 
 
-def _found(probe: Probe) -> dict[str, object]:
-    return {"works": probe.works, "detail": probe.detail, "remedy": probe.remedy, "notes": list(probe.notes)}
+def _runtime_health(name: str, probe: Probe, age: float) -> RuntimeHealth:
+    return RuntimeHealth(
+        name=name,
+        works=probe.works,
+        detail=probe.detail,
+        remedy=probe.remedy,
+        notes=tuple(probe.notes),
+        probed_seconds_ago=round(age, 3),
+    )
 
 
-def _model(model: ListedModel, created: int) -> dict[str, object]:
-    return {"id": model.id, "object": "model", "created": created, "owned_by": model.provider}
+def _model(model: ListedModel, created: int) -> Model:
+    return Model(id=model.id, created=created, owned_by=model.provider)

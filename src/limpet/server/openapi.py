@@ -46,7 +46,7 @@ def document(*, has_keys: bool) -> Json:
 
 
 def _with_keys(written: Json) -> Json:
-    error = {"application/json": {"schema": ref("Error")}}
+    error = {"application/json": {"schema": ref("ErrorAnswer")}}
     for address in written["paths"].values():
         for method, operation in address.items():
             if method != "parameters" and "security" not in operation:

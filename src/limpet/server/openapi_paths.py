@@ -228,7 +228,7 @@ def _versions() -> Json:
 
 
 def _gateway() -> Json:
-    health = _json("Health")
+    health = _json("GatewayHealth")
     healthz = _operation("healthz", "Whether boxes can be had", health, (), is_open=True)
     healthz["responses"]["503"] = {"description": "No box can be had.", "content": health}
     document = {JSON: {"schema": {"type": "object"}}}
@@ -258,7 +258,7 @@ def _operation(
     """What any address may also answer is added: 403 and 500."""
     answers: Json = {"200": {"description": "As asked.", "content": content}}
     for status in sorted({*refusals, 403, 500}):
-        answers[str(status)] = {"description": DESCRIPTIONS[status], "content": _json("Error")}
+        answers[str(status)] = {"description": DESCRIPTIONS[status], "content": _json("ErrorAnswer")}
     operation: Json = {"operationId": name, "summary": summary, "responses": answers}
     if parameters:
         operation["parameters"] = parameters

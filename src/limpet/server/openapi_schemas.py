@@ -1,4 +1,4 @@
-"""What requests and answers look like, as JSON Schema: those of requests from what checks them, the others written here as data.
+"""What requests and answers look like, as JSON Schema: from what checks requests, and from the structs that answers are made of.
 
 Answers may have more keys than are named; keys that OpenAI's API does not have are marked `x-limpet-extension`.
 """
@@ -6,13 +6,29 @@ Answers may have more keys than are named; keys that OpenAI's API does not have 
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from limpet.containers.wire_objects import Container, ContainerFile, DeletedContainer, DeletedContainerFile
+from limpet.core.resources import Resource, WireObject
 from limpet.responses.items import KINDS
 from limpet.responses.request import CreateRequest, FunctionTool, ShellTool
+from limpet.server.answers import ResourcePage
+from limpet.server.errors import ErrorAnswer
+from limpet.server.files import DeletedFile, File
+from limpet.server.health import Alive, GatewayHealth, Model, ModelList
+from limpet.server.responses import DeletedResponse
+from limpet.server.skills import DeletedSkill, DeletedSkillVersion, Skill, SkillVersion
 
 Json = dict[str, Any]
+REFERENCE = "#/components/schemas/{name}"
+LISTED: tuple[type[Resource], ...] = (Container, ContainerFile, File, Skill, SkillVersion)
+ANSWERED: tuple[type[WireObject], ...] = (
+    *LISTED,
+    *(Model, ModelList, Alive, GatewayHealth, ErrorAnswer),
+    *(DeletedResponse, DeletedContainer, DeletedContainerFile, DeletedFile, DeletedSkill, DeletedSkillVersion),
+)
 
 TEXT: Json = {"type": "string"}
 NUMBER: Json = {"type": "integer"}
@@ -59,11 +75,8 @@ def schemas() -> Json:
         **_requests(),
         **_asked_of_containers(),
         **_answers(),
-        **_containers(),
-        **_skills(),
-        **_gateway(),
-        **_lists(),
-        **_deleted(),
+        "Response": _response(),
+        "Usage": _usage(),
     }
 
 
@@ -71,7 +84,7 @@ def _requests() -> Json:
     inputs: dict[str, type[BaseModel]] = {f"Input_{kind}": model for kind, model in KINDS.items()}
     every: list[type[BaseModel]] = [CreateRequest, ShellTool, FunctionTool, *inputs.values()]
     named, found = models_json_schema(
-        [(model, "validation") for model in every], ref_template="#/components/schemas/{model}"
+        [(model, "validation") for model in every], ref_template=REFERENCE.replace("name", "model")
     )
     definitions: Json = found["$defs"]
     for definition in definitions.values():
@@ -141,122 +154,35 @@ def _kind(kind: str) -> Json:
 
 
 def _answers() -> Json:
-    return {
-        "Error": shape({"error": ref("ErrorBody")}),
-        "ErrorBody": shape({"message": TEXT, "type": TEXT, "param": nullable(TEXT), "code": nullable(TEXT)}),
-        "Response": _response(),
-        "Usage": shape(
-            {
-                "input_tokens": COUNT,
-                "input_tokens_details": shape({"cached_tokens": COUNT, "cache_write_tokens": COUNT}),
-                "output_tokens": COUNT,
-                "output_tokens_details": shape({"reasoning_tokens": COUNT}),
-                "total_tokens": COUNT,
-            }
-        ),
-    }
+    """Every resource, and what else is answered with, from the structs that answers are made of."""
+    pages = {f"{kind.__name__}List": ResourcePage[kind] for kind in LISTED}  # type: ignore[valid-type]  # a class as a value
+    references, found = msgspec.json.schema_components([*ANSWERED, *pages.values()], ref_template=REFERENCE)
+    for definition in found.values():
+        _answered(definition)
+    for name, reference in zip(pages, references[len(ANSWERED) :], strict=True):
+        found[name] = found.pop(reference["$ref"].rpartition("/")[2])
+    return found
 
 
-def _containers() -> Json:
-    return {
-        "Container": shape(
-            {
-                "id": TEXT,
-                "object": const("container"),
-                "name": TEXT,
-                "created_at": MOMENT,
-                "status": one_of("running", "expired"),
-                "last_active_at": MOMENT,
-                "expires_after": shape(
-                    {"anchor": const("last_active_at"), "minutes": {"type": "integer", "minimum": 1}}
-                ),
-                "network_policy": ref("NetworkPolicy"),
-                "expires_at": extension(MOMENT),
-                "idle_ttl_secs": extension(COUNT),
-                "limits": extension(ref("Limits")),
-            },
-            {"memory_limit": {"type": "string", "description": "1g, 4g, 16g, 64g; other amounts are an extension."}},
-        ),
-        "Limits": shape(
-            dict.fromkeys(("memory", "processes", "cpu", "disk"), one_of("per sandbox", "per process", "none")),
-            {"notes": {"type": "array", "items": TEXT, "description": "What is not held here, one sentence each."}},
-        ),
-        "ContainerFile": _container_file(),
-        "File": shape(
-            {
-                "id": TEXT,
-                "object": const("file"),
-                "bytes": COUNT,
-                "created_at": MOMENT,
-                "filename": TEXT,
-                "purpose": TEXT,
-                "status": const("processed"),
-            },
-            {"expires_at": MOMENT},
-        ),
-    }
+def _answered(definition: Json) -> None:
+    """What has a default is always answered with: absent keys are UNSET, which is no default."""
+    definition.pop("title")
+    keys = definition["properties"]
+    definition["required"] = [key for key in keys if key in definition["required"] or "default" in keys[key]]
+    for key in keys.values():
+        key.pop("default", None)
 
 
-def _container_file() -> Json:
+def _usage() -> Json:
     return shape(
         {
-            "id": TEXT,
-            "object": const("container.file"),
-            "container_id": TEXT,
-            "created_at": MOMENT,
-            "bytes": COUNT,
-            "path": TEXT,
-            "source": one_of("user", "assistant"),
-            "filename": extension(TEXT),
-            "content_type": extension(nullable(TEXT)),
-        },
-        {"too_large": extension(const(True))},
+            "input_tokens": COUNT,
+            "input_tokens_details": shape({"cached_tokens": COUNT, "cache_write_tokens": COUNT}),
+            "output_tokens": COUNT,
+            "output_tokens_details": shape({"reasoning_tokens": COUNT}),
+            "total_tokens": COUNT,
+        }
     )
-
-
-def _skills() -> Json:
-    return {
-        "Skill": shape(
-            {
-                "id": TEXT,
-                "object": const("skill"),
-                "name": TEXT,
-                "description": TEXT,
-                "created_at": MOMENT,
-                "default_version": TEXT,
-                "latest_version": TEXT,
-            }
-        ),
-        "SkillVersion": shape(
-            {
-                "id": TEXT,
-                "object": const("skill.version"),
-                "skill_id": TEXT,
-                "version": TEXT,
-                "name": TEXT,
-                "description": TEXT,
-                "created_at": MOMENT,
-            }
-        ),
-    }
-
-
-def _gateway() -> Json:
-    return {
-        "Model": shape({"id": TEXT, "object": const("model"), "created": MOMENT, "owned_by": TEXT}),
-        "Alive": shape({"status": const("ok"), "home": TEXT}),
-        "Health": shape({"status": one_of("ok", "failing")}, {"runtime": ref("RuntimeHealth")}),
-        "RuntimeHealth": shape(
-            {
-                "name": TEXT,
-                "works": TRUTH,
-                "detail": TEXT,
-                "remedy": TEXT,
-                "notes": {"type": "array", "items": TEXT},
-                "probed_seconds_ago": {"type": "number", "minimum": 0},
-            }
-        ),
-    }
 
 
 def _response() -> Json:
@@ -291,38 +217,3 @@ def _response() -> Json:
         },
         {"container_id": extension(TEXT), "notes": extension({"type": "array", "items": TEXT})},
     )
-
-
-def _lists() -> Json:
-    kinds = ("Container", "ContainerFile", "File", "Skill", "SkillVersion")
-    pages = {
-        f"{kind}List": shape(
-            {
-                "object": const("list"),
-                "data": {"type": "array", "items": ref(kind)},
-                "first_id": nullable(TEXT),
-                "last_id": nullable(TEXT),
-                "has_more": TRUTH,
-            }
-        )
-        for kind in kinds
-    }
-    models = shape({"object": const("list"), "data": {"type": "array", "items": ref("Model")}})
-    return {**pages, "ModelList": models}
-
-
-def _deleted() -> Json:
-    kinds = {
-        "Response": "response",
-        "Container": "container.deleted",
-        "ContainerFile": "container.file.deleted",
-        "File": "file",
-        "Skill": "skill.deleted",
-        "SkillVersion": "skill.version.deleted",
-    }
-    gone = {
-        f"Deleted{name}": shape({"id": TEXT, "object": const(kind), "deleted": const(True)})
-        for name, kind in kinds.items()
-    }
-    gone["DeletedSkillVersion"]["properties"]["version"] = TEXT
-    return gone

@@ -1,18 +1,20 @@
 """`/v1/responses`: create, read, follow, delete."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import anyio
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from limpet.core.errors import LimpetError
+from limpet.core.resources import DeletedResource
 from limpet.responses.request import parse
 from limpet.responses.service import ResponseService
 from limpet.server.access import note_response
+from limpet.server.answers import json_answer
 from limpet.server.bodies import json_body, truth, whole_number
 from limpet.server.callers import tenant_of
 from limpet.server.errors import response_of
@@ -23,6 +25,10 @@ REFUSAL_SECONDS = 5.0
 # Names the types of tools that the provider was not given, where there are any.
 LEFT_OUT = "limpet-tools-left-out"
 T = TypeVar("T")
+
+
+class DeletedResponse(DeletedResource, frozen=True, kw_only=True):
+    object: Literal["response"] = "response"
 
 
 def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
@@ -45,7 +51,7 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
             return response_of(refusal)
         try:
             whole = await _while_there(request, lambda: service.whole(tenant_of(request), created.record.id))
-            return JSONResponse(whole, headers=_headers(created.left_out))
+            return json_answer(whole, headers=_headers(created.left_out))
         finally:
             with anyio.CancelScope(shield=True):
                 await release()
@@ -55,14 +61,14 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
         after = whole_number(request, "starting_after", default=-1, least=-1, most=2**63 - 1)
         whole = await service.get(tenant_of(request), response_id)
         if not is_streamed:
-            return JSONResponse(whole)
+            return json_answer(whole)
         events = service.follow(tenant_of(request), response_id, after=after)
         return EventStream(events, release=_nothing, keep_alive=keep_alive)
 
     async def delete(request: Request) -> Response:
         response_id = request.path_params["response_id"]
         await service.delete(tenant_of(request), response_id)
-        return JSONResponse({"id": response_id, "object": "response", "deleted": True})
+        return json_answer(DeletedResponse(id=response_id))
 
     return [
         Route("/v1/responses", create, methods=["POST"]),

@@ -3,11 +3,11 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from limpet.containers.quotas import Quotas
@@ -16,14 +16,40 @@ from limpet.containers.staging import Staging
 from limpet.containers.unpack_budget import UnpackBudget
 from limpet.core.clock import seconds
 from limpet.core.errors import RequestInvalid, RequestTooLarge
+from limpet.core.resources import DeletedResource, Moment, Resource
+from limpet.server.answers import ORDERS, json_answer, list_answer
 from limpet.server.bodies import json_body, one_of, whole_number
 from limpet.server.callers import tenant_of
 from limpet.server.forms import FormField, FormFile, form_parts
-from limpet.server.lists import ORDERS, list_object
 from limpet.store.records import Order
 from limpet.store.skills import NewVersion, SkillListing, Skills, VersionRecord
 
-Json = dict[str, Any]
+
+class Skill(Resource, frozen=True, kw_only=True):
+    object: Literal["skill"] = "skill"
+    name: str
+    description: str
+    created_at: Moment
+    default_version: str
+    latest_version: str
+
+
+class SkillVersion(Resource, frozen=True, kw_only=True):
+    object: Literal["skill.version"] = "skill.version"
+    skill_id: str
+    version: str
+    name: str
+    description: str
+    created_at: Moment
+
+
+class DeletedSkill(DeletedResource, frozen=True, kw_only=True):
+    object: Literal["skill.deleted"] = "skill.deleted"
+
+
+class DeletedSkillVersion(DeletedResource, frozen=True, kw_only=True):
+    object: Literal["skill.version.deleted"] = "skill.version.deleted"
+    version: str
 
 
 def skill_routes(skills: Skills, quotas: Quotas, staging: Staging) -> list[Route]:
@@ -31,28 +57,28 @@ def skill_routes(skills: Skills, quotas: Quotas, staging: Staging) -> list[Route
 
     async def create(request: Request) -> Response:
         async with _uploaded(request, quotas, staging) as (new, _):
-            return JSONResponse(skill_object(await skills.create(tenant_of(request), new)))
+            return json_answer(skill_object(await skills.create(tenant_of(request), new)))
 
     async def index(request: Request) -> Response:
         page = await skills.list(tenant_of(request), **_page(request))
-        return list_object([skill_object(listed) for listed in page.records], page.has_more)
+        return list_answer([skill_object(listed) for listed in page.records], page.has_more)
 
     async def read(request: Request) -> Response:
-        return JSONResponse(skill_object(await skills.get(tenant_of(request), _id(request))))
+        return json_answer(skill_object(await skills.get(tenant_of(request), _id(request))))
 
     async def choose(request: Request) -> Response:
         body = await json_body(request)
         version = body.get("default_version") if isinstance(body, dict) else None
         if not isinstance(version, str):
             raise RequestInvalid('Send {"default_version": "2"}: a version as text.', param="default_version")
-        return JSONResponse(skill_object(await skills.set_default(tenant_of(request), _id(request), version)))
+        return json_answer(skill_object(await skills.set_default(tenant_of(request), _id(request), version)))
 
     async def content(request: Request) -> Response:
         return await _content(skills, await skills.version(tenant_of(request), _id(request), None))
 
     async def delete(request: Request) -> Response:
         id = await skills.delete(tenant_of(request), _id(request))
-        return JSONResponse({"id": id, "object": "skill.deleted", "deleted": True})
+        return json_answer(DeletedSkill(id=id))
 
     return [
         Route("/v1/skills", create, methods=["POST"]),
@@ -72,22 +98,21 @@ def version_routes(skills: Skills, quotas: Quotas, staging: Staging) -> list[Rou
         async with _uploaded(request, quotas, staging) as (new, fields):
             becomes_default = fields.get("default", "false").lower() == "true"
             record = await skills.add(tenant_of(request), _id(request), new, becomes_default=becomes_default)
-        return JSONResponse(version_object(record))
+        return json_answer(version_object(record))
 
     async def index(request: Request) -> Response:
         page = await skills.versions(tenant_of(request), _id(request), **_page(request))
-        return list_object([version_object(record) for record in page.records], page.has_more)
+        return list_answer([version_object(record) for record in page.records], page.has_more)
 
     async def read(request: Request) -> Response:
-        return JSONResponse(version_object(await skills.version(tenant_of(request), *_ids(request))))
+        return json_answer(version_object(await skills.version(tenant_of(request), *_ids(request))))
 
     async def content(request: Request) -> Response:
         return await _content(skills, await skills.version(tenant_of(request), *_ids(request)))
 
     async def delete(request: Request) -> Response:
         record = await skills.delete_version(tenant_of(request), *_ids(request))
-        shape = {"id": record.id, "object": "skill.version.deleted", "deleted": True, "version": str(record.version)}
-        return JSONResponse(shape)
+        return json_answer(DeletedSkillVersion(id=record.id, version=str(record.version)))
 
     root = "/v1/skills/{skill_id}/versions"
     return [
@@ -99,29 +124,27 @@ def version_routes(skills: Skills, quotas: Quotas, staging: Staging) -> list[Rou
     ]
 
 
-def skill_object(listed: SkillListing) -> Json:
+def skill_object(listed: SkillListing) -> Skill:
     skill = listed.skill
-    return {
-        "id": skill.id,
-        "object": "skill",
-        "name": skill.name,
-        "description": skill.description,
-        "created_at": seconds(skill.created_at),
-        "default_version": str(skill.default_version),
-        "latest_version": str(listed.latest),
-    }
+    return Skill(
+        id=skill.id,
+        name=skill.name,
+        description=skill.description,
+        created_at=seconds(skill.created_at),
+        default_version=str(skill.default_version),
+        latest_version=str(listed.latest),
+    )
 
 
-def version_object(record: VersionRecord) -> Json:
-    return {
-        "id": record.id,
-        "object": "skill.version",
-        "skill_id": record.skill_id,
-        "version": str(record.version),
-        "name": record.name,
-        "description": record.description,
-        "created_at": seconds(record.created_at),
-    }
+def version_object(record: VersionRecord) -> SkillVersion:
+    return SkillVersion(
+        id=record.id,
+        skill_id=record.skill_id,
+        version=str(record.version),
+        name=record.name,
+        description=record.description,
+        created_at=seconds(record.created_at),
+    )
 
 
 @asynccontextmanager

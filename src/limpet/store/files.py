@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
@@ -16,6 +16,7 @@ from limpet.store.tables import container_files as files
 
 # Fewer than any dialect allows in one statement.
 AT_ONCE = 500
+FileSource = Literal["user", "assistant"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +34,7 @@ class ContainerFileRecord:
     bytes: int
     sha256: str
     content_type: str | None = None
-    source: str
+    source: FileSource
     created_at: int
     modified: int
     identity: int = 0
