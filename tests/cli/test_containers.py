@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from limpet.cli.containers import amount
+from limpet.containers.requested_spec import parse_memory
 from limpet.store.home import gateway_of, home_id
 from tests.cli.conftest import Limpet, environment
 from tests.support.gateway import Gateway, running
@@ -220,3 +222,8 @@ def test_what_a_killed_gateway_left_counts_for_nothing(limpet: Limpet, tmp_path:
         done = limpet("containers", "rm", container, LIMPET_HOME=str(own.home))
 
         assert (done.returncode, done.stdout.split()) == (0, [container]), done.stderr
+
+
+@pytest.mark.parametrize("text", ["16m", "512m", "1g", "1536m", "65537k", "16777217", "2t"])
+def test_an_amount_of_memory_is_shown_as_a_request_writes_it(text: str) -> None:
+    assert amount(parse_memory(text)) == text

@@ -17,12 +17,15 @@ from limpet.containers.container import (
     sandbox_spec,
     stored_ref,
 )
+from limpet.containers.requested_spec import parse_memory
 from limpet.containers.settings import ShellLimits
 from limpet.containers.wire_objects import container_object
 from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import MICROSECONDS
 from limpet.core.ports import Held, Limits, Offer, SandboxRef, TimeToLive, WhileOwned
 from limpet.store.containers import ContainerRecord
+from tests.wire.schema import check_container_list
+from tests.wire.strict import STRICT
 
 T = 1_700_000_000 * MICROSECONDS
 RECORD = ContainerRecord(
@@ -100,7 +103,7 @@ def test_a_reference_survives_its_row() -> None:
 
 
 def test_a_container_on_the_wire() -> None:
-    record = replace(RECORD, memory_limit="1g")
+    record = replace(RECORD, memory_limit="1024m", spec={"memory": 1 << 30})
 
     held = Held(memory="process", processes="process", disk="sandbox")
 
@@ -117,11 +120,28 @@ def test_a_container_on_the_wire() -> None:
         ("idle_ttl_secs", 1200),
         ("limits", {"memory": "per process", "processes": "per process", "cpu": "none", "disk": "per sandbox"}),
         ("memory_limit", "1g"),
+        ("memory_limit_bytes", 1 << 30),
     ]
     assert container_object(record, END + 1, held).status == "expired"
     assert container_object(replace(record, status="expired"), T, held).status == "expired"
     assert container_object(record, T, replace(held, notes=("So.",))).limits.notes == ("So.",)
-    assert "memory_limit" not in to_builtins(container_object(RECORD, T, held))
+
+
+@pytest.mark.promise("a-strict-client-lists-containers-of-any-memory")
+def test_a_strict_client_lists_containers_of_every_amount_of_memory() -> None:
+    asked = [None, "100m", "512m", "1g", "65536k", "4096m", "3g", "64g"]
+    records = [
+        replace(RECORD, memory_limit=text, spec={"memory": None if text is None else parse_memory(text)})
+        for text in asked
+    ]
+    data = [to_builtins(container_object(record, T, Held())) for record in records]
+    page = {"object": "list", "data": data, "first_id": "cntr_1", "last_id": "cntr_1", "has_more": False}
+
+    check_container_list(page)
+    listed = STRICT.containers(page)
+
+    assert [each.memory_limit for each in listed] == [None, None, None, "1g", None, "4g", None, "64g"]
+    assert [each.get("memory_limit_bytes") for each in data] == [record.spec["memory"] for record in records]
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def check_create_container(value: object) -> None:
 
 
 def check_container(value: object) -> None:
-    """A container. A free memory size such as `512m` fails here: it is our extension, and strict clients refuse it too."""
+    """A container. A free memory size such as `512m` in `memory_limit` fails here, as it does in strict clients."""
     _check("ContainerResource", value)
 
 

@@ -25,6 +25,7 @@ from limpet.store.home import gateway_of, home_id
 
 STATUSES = ("running", "expired")
 STDOUT = Path("-")
+_UNITS = (("t", 1 << 40), ("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10))
 Json = dict[str, Any]
 
 
@@ -141,7 +142,7 @@ def _container_row(each: Json, now: int, *, has_tenants: bool) -> tuple[str, ...
     left = _span(each["expires_at"] - now)
     expires = f"in {left}" if each["status"] == "running" else _moment(each["expires_at"])
     tenant = (each["tenant"],) if has_tenants else ()
-    memory = each.get("memory_limit", "-")
+    memory = each.get("memory_limit") or amount(each.get("memory_limit_bytes"))
     return each["id"], *tenant, each["name"], each["status"], _moment(each["created_at"]), expires, memory
 
 
@@ -161,6 +162,14 @@ def _chosen(files: list[Json], container_id: str, file: str) -> Json:
 
 def _moment(at: int) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def amount(size: int | None) -> str:
+    """Bytes in the largest unit that they are whole in, as a request may write them: 512m."""
+    if size is None:
+        return "-"
+    unit, factor = next((each for each in _UNITS if size % each[1] == 0), ("", 1))
+    return f"{size // factor}{unit}"
 
 
 def _span(left: int) -> str:

@@ -12,6 +12,7 @@ from limpet.core.resources import EXTENSION, Count, DeletedResource, Moment, Res
 from limpet.store.containers import ContainerRecord
 from limpet.store.files import ContainerFileRecord
 
+MemorySize = Literal["1g", "4g", "16g", "64g"]
 BoundBy = Literal["per sandbox", "per process", "none"]
 
 
@@ -41,10 +42,10 @@ class Container(Resource, frozen=True, kw_only=True):
     expires_at: Annotated[Moment, EXTENSION]
     idle_ttl_secs: Annotated[Count, EXTENSION]
     limits: Annotated[ContainerLimits, EXTENSION]
-    # Absent without a limit of its own: OpenAI's schema has no null here.
-    memory_limit: Annotated[str, Meta(description="1g, 4g, 16g, 64g; other amounts are an extension.")] | UnsetType = (
-        UNSET
-    )
+    # Each is absent where the container has no limit of its own; the first also where OpenAI has no name for its amount
+    # (docs/decisions/memory-sizes-on-the-wire.md).
+    memory_limit: MemorySize | UnsetType = UNSET
+    memory_limit_bytes: Annotated[Count | UnsetType, EXTENSION] = UNSET
 
 
 class ContainerFile(Resource, frozen=True, kw_only=True):
@@ -67,8 +68,12 @@ class DeletedContainerFile(DeletedResource, frozen=True, kw_only=True):
     object: Literal["container.file.deleted"] = "container.file.deleted"
 
 
+_MEMORY_SIZES: dict[int, MemorySize] = {1 << 30: "1g", 4 << 30: "4g", 16 << 30: "16g", 64 << 30: "64g"}
+
+
 def container_object(record: ContainerRecord, now: int, held: Held) -> Container:
     """The container at the time `now` (microseconds)."""
+    memory: int | None = record.spec.get("memory")
     return Container(
         id=record.id,
         name=record.name,
@@ -86,7 +91,8 @@ def container_object(record: ContainerRecord, now: int, held: Held) -> Container
             disk=_bound(held.disk),
             notes=held.notes or UNSET,
         ),
-        memory_limit=or_unset(record.memory_limit),
+        memory_limit=or_unset(_MEMORY_SIZES.get(memory or 0)),
+        memory_limit_bytes=or_unset(memory),
     )
 
 

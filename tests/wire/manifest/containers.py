@@ -106,6 +106,16 @@ CONTAINERS = (
         says="`POST /v1/containers` takes `memory_limit`, inside the operator's cap.",
     ),
     Promise(
+        id="a-strict-client-lists-containers-of-any-memory",
+        owed_by="C",
+        lines=(145,),
+        decided="memory limits",
+        says=(
+            "A container's `memory_limit` is shown only where it is `1g`, `4g`, `16g` or `64g`, which OpenAI's schema has; "
+            "`memory_limit_bytes` says any amount, so a strict client can list containers with free ones."
+        ),
+    ),
+    Promise(
         id="containers-post-takes-an-expiry",
         owed_by="C",
         lines=(146,),
