@@ -28,6 +28,26 @@ async def system_resolve(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
+async def checked_addresses(
+    name: str, port: int, *, resolve: Resolve = system_resolve, allowed: Sequence[Network] = ()
+) -> list[Address]:
+    """What a canonical name resolves to, once, and only where all of it may be dialed. Raises FetchFailed, FetchRefused."""
+    try:
+        with anyio.fail_after(RESOLVING):
+            answers = await resolve(name, port)
+    except (OSError, UnicodeError, TimeoutError) as error:
+        raise FetchFailed(f"The name {name} could not be resolved.") from error
+    try:
+        addresses = [ip_address(answer) for answer in answers]
+    except ValueError as error:
+        raise FetchFailed(f"The name {name} resolves to something that is not an address.") from error
+    if not addresses:
+        raise FetchFailed(f"The name {name} has no address.")
+    if not all(is_public(address, allowed=allowed) for address in addresses):
+        raise not_public(name)
+    return addresses
+
+
 class PublicOnly(httpcore2.AsyncNetworkBackend):
     """Where an HTTP client gets its connections: first calls, redirects, retries and refills of a pool all pass here.
 
@@ -56,7 +76,7 @@ class PublicOnly(httpcore2.AsyncNetworkBackend):
             raise FetchRefused(f"Port {port} may not be dialed.", f"Use one of: {ports}.")
         name = canonical_host(host, allowed=self._allowed)
         last: Exception | None = None
-        for address in (await self._checked(name, port))[:MOST_TRIED]:
+        for address in (await checked_addresses(name, port, resolve=self._resolve, allowed=self._allowed))[:MOST_TRIED]:
             try:
                 stream = await self._inner.connect_tcp(
                     str(address), port, timeout=timeout or CONNECTING, socket_options=socket_options
@@ -74,22 +94,6 @@ class PublicOnly(httpcore2.AsyncNetworkBackend):
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)
-
-    async def _checked(self, name: str, port: int) -> list[Address]:
-        try:
-            with anyio.fail_after(RESOLVING):
-                answers = await self._resolve(name, port)
-        except (OSError, UnicodeError, TimeoutError) as error:
-            raise FetchFailed(f"The name {name} could not be resolved.") from error
-        try:
-            addresses = [ip_address(answer) for answer in answers]
-        except ValueError as error:
-            raise FetchFailed(f"The name {name} resolves to something that is not an address.") from error
-        if not addresses:
-            raise FetchFailed(f"The name {name} has no address.")
-        if not all(is_public(address, allowed=self._allowed) for address in addresses):
-            raise not_public(name)
-        return addresses
 
     async def _reached(self, stream: httpcore2.AsyncNetworkStream, name: str) -> httpcore2.AsyncNetworkStream:
         peer = stream.get_extra_info("server_addr")

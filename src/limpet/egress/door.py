@@ -1,0 +1,194 @@
+"""The door of one box: all that leaves it comes through these listeners, and nothing leaves that its policy does not admit.
+
+It runs outside the box; the box has no other way to anywhere. Once it has ended, however that was, the box is closed.
+"""
+
+import asyncio
+import logging
+import resource
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+
+import anyio
+
+from limpet.egress.connection import BoxConnection
+from limpet.egress.dialer import Resolve, system_resolve
+from limpet.egress.dns_answers import MOST_QUERY, answer
+from limpet.egress.listeners import DoorListeners
+from limpet.egress.policy import Admitted, Decision, EgressPolicy, Reason, Refused
+from limpet.egress.records import EgressRecord, OnRecord, record_of
+from limpet.egress.refusals import response
+from limpet.egress.streams import ReadAhead, SocketStream
+from limpet.egress.upstream_dialer import dial
+
+ADDRESS = IPv4Address("198.18.0.1")  # of a range that no network uses (RFC 2544)
+SERVICE_ADDRESSES = IPv4Address("198.18.1.0")  # the address of the n-th service of the host lies n behind it
+log = logging.getLogger("limpet.egress")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorLimits:
+    """`connections` of one box at a time; `idle` seconds without a byte end one."""
+
+    connections: int = 128
+    idle: float = 900.0
+
+
+class ConnectionBudget:
+    """The connections of all doors of this process together, so that boxes cannot take all its descriptors."""
+
+    def __init__(self, most: int | None = None) -> None:
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._left = most if most is not None else max(64, files // 5)
+
+    def take(self) -> bool:
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        return True
+
+    def give_back(self) -> None:
+        self._left += 1
+
+
+def _no_record(record: EgressRecord) -> None:
+    """Decisions that are of interest to no one."""
+
+
+class Door:
+    """`box` names it in records. `serve` runs until it is cancelled; `apply` changes what is admitted at once."""
+
+    def __init__(
+        self,
+        box: str,
+        policy: EgressPolicy,
+        *,
+        resolve: Resolve = system_resolve,
+        on_record: OnRecord = _no_record,
+        limits: DoorLimits | None = None,
+        budget: ConnectionBudget | None = None,
+    ) -> None:
+        self.box = box
+        self.policy = policy
+        self.on_record = on_record
+        self._resolve = resolve
+        self._limits = limits or DoorLimits()
+        self._budget = budget or ConnectionBudget()
+        self._open: set[BoxConnection] = set()
+        self._services: dict[str, IPv4Address] = {}
+
+    def apply(self, policy: EgressPolicy) -> None:
+        """Admit what this policy admits, from now on. Connections that it does not admit are ended."""
+        self.policy = policy
+        for connection in list(self._open):
+            admitted = connection.admitted
+            if admitted is not None and not isinstance(self.decide(admitted.host, admitted.port), Admitted):
+                connection.scope.cancel()
+
+    def decide(self, host: str, port: int) -> Decision:
+        return self.policy.decide(host, port)
+
+    async def dial(self, admitted: Admitted) -> ReadAhead:
+        """Raises NotConnected."""
+        return ReadAhead(await dial(admitted, self.policy, resolve=self._resolve))
+
+    def intercepts(self, host: str) -> bool:
+        """Whether TLS to that host is ended here, and begun anew."""
+        return False
+
+    async def intercept(self, connection: BoxConnection, admitted: Admitted) -> None:
+        raise NotImplementedError
+
+    async def serve(self, listeners: DoorListeners) -> None:
+        """Accept connections and answer names until cancelled; then every connection is ended and the listeners are closed."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                for port, listener in listeners.web.items():
+                    tasks.start_soon(self._accept, listener, port, BoxConnection.run)
+                for (name, port), listener in listeners.services.items():
+                    self._services[name] = IPv4Address(listener.getsockname()[0])
+                    tasks.start_soon(self._accept, listener, port, _service(name))
+                if listeners.names is not None:
+                    tasks.start_soon(self._answer_names, listeners.names)
+                tasks.start_soon(self._end_idle)
+        finally:
+            loop = asyncio.get_running_loop()
+            for each in listeners.all():
+                if each.fileno() >= 0:
+                    loop.remove_reader(each)
+            listeners.close()
+
+    async def _accept(
+        self, listener: socket.socket, port: int, serve: Callable[[BoxConnection], Awaitable[None]]
+    ) -> None:
+        listener.setblocking(False)
+        loop = asyncio.get_running_loop()
+        async with anyio.create_task_group() as tasks:
+            while True:
+                try:
+                    accepted, _ = await loop.sock_accept(listener)
+                except OSError as error:
+                    log.warning("The door of %s could not accept a connection: %s.", self.box, error)
+                    await anyio.sleep(0.1)
+                    continue
+                if len(self._open) >= self._limits.connections or not self._budget.take():
+                    self._turn_away(accepted, port)
+                    continue
+                connection = BoxConnection(self, ReadAhead(SocketStream(accepted)), port)
+                self._open.add(connection)
+                tasks.start_soon(self._served, connection, serve)
+
+    def _turn_away(self, accepted: socket.socket, port: int) -> None:
+        refused = Refused(host="", port=port, reason=Reason.TOO_MANY)
+        self.on_record(record_of(self.box, refused))
+        with accepted:
+            accepted.setblocking(False)
+            try:
+                accepted.send(response(refused))
+            except OSError:
+                return
+
+    async def _served(self, connection: BoxConnection, serve: Callable[[BoxConnection], Awaitable[None]]) -> None:
+        try:
+            await serve(connection)
+        except Exception:  # one connection's trouble is not its neighbours': it ends, and the operator reads why
+            log.exception("A connection of %s was ended by an error.", self.box)
+        finally:
+            self._open.discard(connection)
+            self._budget.give_back()
+            with anyio.CancelScope(shield=True):
+                await connection.stream.aclose()
+
+    async def _answer_names(self, names: socket.socket) -> None:
+        names.setblocking(False)
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                query, sender = await loop.sock_recvfrom(names, MOST_QUERY + 1)
+                if (answered := answer(query, self._locate)) is not None:
+                    names.sendto(answered[0], sender)
+            except OSError as error:
+                log.debug("The names of %s: %s.", self.box, error)
+                await anyio.sleep(0.01)
+
+    def _locate(self, name: str) -> IPv4Address | None:
+        if name in self._services:
+            return self._services[name] if self.policy.knows(name) else None
+        return ADDRESS if self.policy.knows(name) else None
+
+    async def _end_idle(self) -> None:
+        while True:
+            await anyio.sleep(min(30.0, self._limits.idle / 4))
+            now = anyio.current_time()
+            for connection in list(self._open):
+                if now - connection.active_at > self._limits.idle:
+                    connection.scope.cancel()
+
+
+def _service(name: str) -> Callable[[BoxConnection], Awaitable[None]]:
+    async def serve(connection: BoxConnection) -> None:
+        await connection.serve_service(name)
+
+    return serve

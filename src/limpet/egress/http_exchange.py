@@ -1,0 +1,313 @@
+"""HTTP/1.1 that a door carries request by request: each is read whole, decided, and written anew to a connection of that host.
+
+Nothing of the client's framing is passed on, so that what was decided is what the other side reads (no smuggling). The box's
+connection may go on to another host; the door's connection to a host is never used for another one.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Protocol
+
+import anyio
+
+from limpet.egress.http_heads import (
+    CHUNKED,
+    TO_THE_END,
+    Field,
+    MalformedHttp,
+    RequestHead,
+    ResponseHead,
+    read_request,
+    read_response,
+    write_head,
+)
+from limpet.egress.policy import Admitted, Decision, Reason, Refused
+from limpet.egress.refusals import response
+from limpet.egress.streams import PIECE, ReadAhead, relay
+from limpet.egress.upstream_dialer import NotConnected
+
+HEAD_WITHIN = 15.0  # seconds for a head, once a connection was opened; between requests too
+ANSWER_WITHIN = 900.0
+_MOST_CHUNK_DIGITS = 8
+_OF_ONE_HOP = frozenset(
+    b"connection proxy-connection keep-alive proxy-authorization proxy-authenticate te trailer transfer-encoding content-length "
+    b"upgrade http2-settings alt-svc".split()
+)
+_NEVER_DROPPED = frozenset({b"host", b"content-type", b"authorization", b"cookie", b"content-encoding"})
+_WITHOUT_BODY = frozenset({204, 304})
+
+
+class Rewriting(Protocol):
+    """Changes what passes: a request's head, and the bytes of both bodies piece by piece. `flush` gives what was held back."""
+
+    def request(self, head: RequestHead) -> RequestHead: ...
+
+    def response(self, head: ResponseHead) -> ResponseHead: ...
+
+    def sent(self, piece: bytes) -> bytes: ...
+
+    def sent_end(self) -> bytes: ...
+
+    def received(self, piece: bytes) -> bytes: ...
+
+    def received_end(self) -> bytes: ...
+
+
+class Exchange(Protocol):
+    """What the door does for a request: the decision on it, the connection, and the record."""
+
+    def decide(self, head: RequestHead) -> Decision: ...
+
+    def rewriting(self, admitted: Admitted, head: RequestHead) -> Rewriting | Refused | None: ...
+
+    async def connect(self, admitted: Admitted) -> ReadAhead: ...
+
+    def note(self, decision: Decision) -> None: ...
+
+    def moved(self) -> None: ...
+
+
+class HttpCarrier:
+    """Carries the requests of one connection of a box until either side ends it."""
+
+    def __init__(self, box: ReadAhead, exchange: Exchange) -> None:
+        self._box = box
+        self._exchange = exchange
+        self._upstream: ReadAhead | None = None
+        self._reached: tuple[str, int] | None = None
+
+    async def run(self, first: RequestHead | None = None) -> None:
+        """Until the end; `first` was read already. What is malformed or refused is answered and ends the connection."""
+        try:
+            head = first or await self._next()
+            while head is not None and await self._carry(head):
+                head = await self._next()
+        except MalformedHttp:
+            refused = Refused(host="", port=0, reason=Reason.MALFORMED)
+            self._exchange.note(refused)
+            await self._refuse(refused)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError):
+            pass
+        finally:
+            await self._leave()
+
+    async def _next(self) -> RequestHead | None:
+        try:
+            with anyio.fail_after(HEAD_WITHIN):
+                head = await self._box.head()
+        except TimeoutError:
+            return None
+        return None if head is None else read_request(head)
+
+    async def _refuse(self, refused: Refused) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._box.send(response(refused))
+            await self._box.send_eof()
+
+    async def _carry(self, head: RequestHead) -> bool:
+        """One request and its response. Returns whether the connection goes on."""
+        decision = self._exchange.decide(head)
+        rewriting = None
+        if isinstance(decision, Admitted):
+            made = self._exchange.rewriting(decision, head)
+            if isinstance(made, Refused):
+                decision = made
+            else:
+                rewriting = made
+        self._exchange.note(decision)
+        if isinstance(decision, Refused):
+            await self._refuse(decision)
+            return False
+        try:
+            upstream = await self._connection(decision)
+        except NotConnected as error:
+            self._exchange.note(error.refused)
+            await self._refuse(error.refused)
+            return False
+        if rewriting is not None:
+            head = rewriting.request(head)
+        await upstream.send(_request_bytes(head, decision))
+        return await self._answered(head, upstream, rewriting)
+
+    async def _connection(self, admitted: Admitted) -> ReadAhead:
+        if self._upstream is not None and self._reached == (admitted.host, admitted.port):
+            return self._upstream
+        await self._leave()
+        self._upstream = await self._exchange.connect(admitted)
+        self._reached = (admitted.host, admitted.port)
+        return self._upstream
+
+    async def _leave(self) -> None:
+        if self._upstream is not None:
+            with anyio.move_on_after(1, shield=True):
+                await self._upstream.aclose()
+        self._upstream = self._reached = None
+
+    async def _answered(self, head: RequestHead, upstream: ReadAhead, rewriting: Rewriting | None) -> bool:
+        goes_on = False
+        sending = anyio.CancelScope()
+
+        async def send_body() -> None:
+            change, end = (rewriting.sent, rewriting.sent_end) if rewriting else (None, None)
+            with sending:
+                await self._body(self._box, upstream, head.length, change, end)
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                if head.length:
+                    tasks.start_soon(send_body)
+                goes_on = await self._give_back(head, upstream, rewriting)
+                if not goes_on:
+                    sending.cancel()
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+        return goes_on
+
+    async def _give_back(self, asked: RequestHead, upstream: ReadAhead, rewriting: Rewriting | None) -> bool:
+        while True:
+            with anyio.fail_after(ANSWER_WITHIN):
+                raw = await upstream.head()
+            if raw is None:
+                raise anyio.BrokenResourceError
+            answer = read_response(raw)
+            if rewriting is not None:
+                answer = rewriting.response(answer)
+            if answer.status == 101:
+                await self._box.send(write_head(_status_line(answer), list(answer.fields)))
+                await self._switched(upstream, rewriting)
+                return False
+            if answer.status >= 200:
+                break
+            await self._box.send(write_head(_status_line(answer), _end_to_end(answer.fields)))
+        has_body = asked.method != b"HEAD" and answer.status not in _WITHOUT_BODY
+        closes = (has_body and answer.length == TO_THE_END) or _closes(asked) or _closes(answer)
+        await self._box.send(_response_bytes(answer, has_body=has_body, closes=closes, minor=asked.minor))
+        if has_body:
+            change, end = (rewriting.received, rewriting.received_end) if rewriting else (None, None)
+            await self._body(upstream, self._box, answer.length, change, end)
+        if closes:
+            await self._box.send_eof()
+        return not closes
+
+    async def _switched(self, upstream: ReadAhead, rewriting: Rewriting | None) -> None:
+        """After 101 bytes go both ways as they are, those to the box through the rewriting."""
+        if rewriting is None:
+            await relay(self._box, upstream, self._exchange.moved)
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._box.give_to, upstream, self._exchange.moved)
+            while piece := await upstream.some(PIECE):
+                await self._box.send(rewriting.received(piece))
+            await self._box.send(rewriting.received_end())
+            tasks.cancel_scope.cancel()
+
+    async def _body(
+        self,
+        source: ReadAhead,
+        target: ReadAhead,
+        length: int,
+        change: Callable[[bytes], bytes] | None,
+        end: Callable[[], bytes] | None,
+    ) -> None:
+        """A body from one side to the other. A rewriting keeps its length, where it has one."""
+        write = _chunk_writer(target) if length == CHUNKED else target.send
+        pieces = _chunks(source) if length == CHUNKED else _counted(source, length)
+        async for piece in pieces:
+            self._exchange.moved()
+            if changed := change(piece) if change else piece:
+                await write(changed)
+        if end is not None and (rest := end()):
+            await write(rest)
+        if length == CHUNKED:
+            await target.send(b"0\r\n\r\n")
+
+
+def _chunk_writer(target: ReadAhead) -> Callable[[bytes], Awaitable[None]]:
+    async def write(piece: bytes) -> None:
+        await target.send(b"%x\r\n" % len(piece) + piece + b"\r\n")
+
+    return write
+
+
+async def _counted(source: ReadAhead, length: int) -> AsyncIterator[bytes]:
+    left = length
+    while left:
+        piece = await source.some(PIECE if left < 0 else min(left, PIECE))
+        if not piece:
+            if left < 0:
+                return
+            raise anyio.BrokenResourceError
+        left -= len(piece) if left > 0 else 0
+        yield piece
+
+
+async def _chunks(source: ReadAhead) -> AsyncIterator[bytes]:
+    while True:
+        digits = (await source.line()).partition(b";")[0].strip(b" \t")
+        if not 0 < len(digits) <= _MOST_CHUNK_DIGITS or digits.strip(b"0123456789abcdefABCDEF"):
+            raise MalformedHttp("chunk")
+        left = int(digits, 16)
+        if left == 0:
+            for _ in range(200):  # trailers, which nobody here needs
+                if not await source.line():
+                    return
+            raise MalformedHttp("trailers")
+        async for piece in _counted(source, left):
+            yield piece
+        if await source.line():
+            raise MalformedHttp("chunk's end")
+
+
+def _closes(head: RequestHead | ResponseHead) -> bool:
+    words = {word.strip().lower() for value in head.values(b"connection") for word in value.split(b",")}
+    return b"close" in words or (head.minor == 0 and b"keep-alive" not in words)
+
+
+def _end_to_end(fields: tuple[Field, ...]) -> list[Field]:
+    named = {
+        word.strip().lower() for key, value in fields if key.lower() == b"connection" for word in value.split(b",")
+    }
+    dropped = _OF_ONE_HOP | (named - _NEVER_DROPPED)
+    return [(key, value) for key, value in fields if key.lower() not in dropped]
+
+
+def _request_bytes(head: RequestHead, admitted: Admitted) -> bytes:
+    fields = [(key, value) for key, value in _end_to_end(head.fields) if key.lower() != b"host"]
+    fields.insert(0, (b"Host", next(iter(head.values(b"host")))))
+    upgrade = head.values(b"upgrade")
+    if upgrade and any(b"upgrade" in value.lower() for value in head.values(b"connection")):
+        fields += [(b"Connection", b"Upgrade"), (b"Upgrade", upgrade[0])]
+    elif _closes(head):
+        fields.append((b"Connection", b"close"))
+    if head.length == CHUNKED:
+        fields.append((b"Transfer-Encoding", b"chunked"))
+    elif head.length or head.values(b"content-length"):
+        fields.append((b"Content-Length", b"%d" % head.length))
+    return write_head(b"%s %s HTTP/1.%d" % (head.method, head.target, head.minor), fields)
+
+
+def _status_line(head: ResponseHead) -> bytes:
+    return b"HTTP/1.1 %d %s" % (head.status, head.phrase)
+
+
+def _response_bytes(head: ResponseHead, *, has_body: bool, closes: bool, minor: int) -> bytes:
+    fields = _end_to_end(head.fields)
+    if head.length == CHUNKED and has_body:
+        if minor == 0:
+            raise MalformedHttp("chunked answer to HTTP/1.0")
+        fields.append((b"Transfer-Encoding", b"chunked"))
+    elif head.length >= 0 and head.values(b"content-length"):
+        fields.append((b"Content-Length", b"%d" % head.length))
+    fields.append((b"Connection", b"close" if closes else b"keep-alive"))
+    return write_head(_status_line(head), fields)
+
+
+def fixed(head: RequestHead, host: str, port: int) -> bool:
+    """Whether a request on a connection to that host and port is for these (no fronting)."""
+    return head.host == host and head.port in (None, port) and not head.is_absolute
+
+
+def without_fields(head: RequestHead, *names: bytes) -> RequestHead:
+    """The request without these fields, by their names in lower case."""
+    return replace(head, fields=tuple(field for field in head.fields if field[0].lower() not in names))

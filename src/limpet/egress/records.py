@@ -1,0 +1,58 @@
+"""What a door notes of each decision. Values only; never a header, a path, a query or a body."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from limpet.egress.policy import Decision, Refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EgressRecord:
+    """One decision on one connection (for HTTP that the door reads: on one request), written when it ends.
+
+    `box` is the box's name, `rule` the pattern that admitted it or the reason of the refusal; `sent` and `received` are bytes from and
+    to the box, `duration` in seconds; `secrets` are the names of those that were put in.
+    """
+
+    box: str
+    host: str
+    port: int
+    verdict: Literal["allowed", "refused"]
+    rule: str
+    sent: int = 0
+    received: int = 0
+    duration: float = 0.0
+    secrets: tuple[str, ...] = ()
+
+    def fields(self) -> dict[str, Any]:
+        """As a log line or an event has them."""
+        return {
+            "box": self.box,
+            "host": self.host,
+            "port": self.port,
+            "verdict": self.verdict,
+            "rule": self.rule,
+            "sent": self.sent,
+            "received": self.received,
+            "duration": round(self.duration, 3),
+            "secrets": list(self.secrets),
+        }
+
+    def ended(self, *, sent: int, received: int, duration: float) -> "EgressRecord":
+        """The same, with how it went."""
+        return replace(self, sent=sent, received=received, duration=duration)
+
+
+OnRecord = Callable[[EgressRecord], None]
+
+
+def record_of(box: str, decision: Decision, *, secrets: tuple[str, ...] = ()) -> EgressRecord:
+    """The record of a decision, as it is before anything was carried."""
+    if isinstance(decision, Refused):
+        return EgressRecord(
+            box=box, host=decision.host, port=decision.port, verdict="refused", rule=decision.reason.value
+        )
+    return EgressRecord(
+        box=box, host=decision.host, port=decision.port, verdict="allowed", rule=decision.rule, secrets=secrets
+    )

@@ -1,0 +1,172 @@
+"""Connected sockets as byte streams, with what was read ahead of them, and the relay of one to another."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+import anyio
+from anyio.abc import ByteStream
+
+from limpet.egress.http_heads import END, MOST_HEAD, MalformedHttp
+
+PIECE = 1 << 17
+
+
+class SocketStream(ByteStream):
+    """Owns a connected, non-blocking TCP socket. A reset by the other side is the end of what it sent."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        with suppress(OSError):
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = connected
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        try:
+            data = await asyncio.get_running_loop().sock_recv(self.socket, max_bytes)
+        except OSError as error:
+            raise anyio.BrokenResourceError from error
+        if not data:
+            raise anyio.EndOfStream
+        return data
+
+    async def receive_into(self, buffer: bytearray) -> int:
+        """As `receive`, without an object for each piece; 0 at the end."""
+        return await asyncio.get_running_loop().sock_recv_into(self.socket, buffer)
+
+    async def send(self, item: bytes | memoryview) -> None:
+        try:
+            await asyncio.get_running_loop().sock_sendall(self.socket, item)
+        except OSError as error:
+            raise anyio.BrokenResourceError from error
+
+    async def send_eof(self) -> None:
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
+    async def aclose(self) -> None:
+        """Twice is quiet."""
+        if self.socket.fileno() < 0:
+            return
+        # A call that was cancelled just now is still registered with the loop. Left there it would, when it is cleared, take away the
+        # registration of the next socket with this descriptor's number (CPython 3.11, selector_events._sock_read_done).
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self.socket)
+        loop.remove_writer(self.socket)
+        self.socket.close()
+
+
+class ReadAhead(ByteStream):
+    """A stream that was read further than what was wanted: what is left of that comes first. `received` counts all bytes."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self.stream = stream
+        self._buffer = bytearray()
+        self.received = 0
+        self.sent = 0
+
+    async def peek(self, count: int) -> bytes:
+        """All that has arrived, at least `count` bytes unless the stream ends before; nothing is taken."""
+        while len(self._buffer) < count:
+            if not (piece := await self._more()):
+                break
+            self._buffer += piece
+        return bytes(self._buffer)
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        if self._buffer:
+            taken = bytes(self._buffer[:max_bytes])
+            del self._buffer[: len(taken)]
+            return taken
+        if not (piece := await self._more(max_bytes)):
+            raise anyio.EndOfStream
+        return piece
+
+    async def some(self, most: int) -> bytes:
+        """As `receive`, with nothing at the end."""
+        try:
+            return await self.receive(most)
+        except anyio.EndOfStream:
+            return b""
+
+    async def head(self) -> bytes | None:
+        """An HTTP head with its empty line; None where the stream ends before its first byte. Raises MalformedHttp."""
+        searched = 0
+        while (end := self._buffer.find(END, max(0, searched - len(END)))) < 0:
+            searched = len(self._buffer)
+            if searched > MOST_HEAD:
+                raise MalformedHttp("head too long")
+            if not (piece := await self._more()):
+                if not self._buffer:
+                    return None
+                raise MalformedHttp("head broken off")
+            self._buffer += piece
+        return self._taken(end + len(END))
+
+    async def line(self, most: int = 4096) -> bytes:
+        """A line without its CR LF. Raises MalformedHttp."""
+        while (end := self._buffer.find(b"\r\n")) < 0:
+            if len(self._buffer) > most or not (piece := await self._more()):
+                raise MalformedHttp("line")
+            self._buffer += piece
+        return self._taken(end + 2)[:-2]
+
+    def _taken(self, count: int) -> bytes:
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
+
+    async def _more(self, most: int = 65_536) -> bytes:
+        try:
+            piece = await self.stream.receive(most)
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return b""
+        self.received += len(piece)
+        return piece
+
+    async def send(self, item: bytes | memoryview) -> None:
+        await self.stream.send(item)  # type: ignore[arg-type]  # streams of sockets and of TLS take any buffer
+        self.sent += len(item)
+
+    async def send_eof(self) -> None:
+        with suppress(NotImplementedError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self.stream.send_eof()
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
+    async def give_to(self, other: "ReadAhead", moved: Callable[[], None]) -> None:
+        """Pass on all that comes until its end, which is passed on too; `moved` is called after each piece. Raises
+        BrokenResourceError where either side is gone."""
+        if self._buffer:
+            await other.send(self._taken(len(self._buffer)))
+        if isinstance(self.stream, SocketStream) and isinstance(other.stream, SocketStream):
+            await self._pump(self.stream, other, moved)
+        else:
+            while piece := await self.some(PIECE):
+                await other.send(piece)
+                moved()
+        await other.send_eof()
+
+    async def _pump(self, source: SocketStream, other: "ReadAhead", moved: Callable[[], None]) -> None:
+        buffer = bytearray(PIECE)
+        view = memoryview(buffer)
+        while True:
+            try:
+                count = await source.receive_into(buffer)
+            except OSError as error:
+                raise anyio.BrokenResourceError from error
+            if not count:
+                return
+            self.received += count
+            await other.send(view[:count])
+            moved()
+
+
+async def relay(one: ReadAhead, other: ReadAhead, moved: Callable[[], None]) -> None:
+    """Carry bytes both ways until both have ended, or either breaks off."""
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ExceptionGroup):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one.give_to, other, moved)
+            tasks.start_soon(other.give_to, one, moved)

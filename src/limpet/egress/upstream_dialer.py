@@ -1,0 +1,69 @@
+"""Connections that a door opens for its box: a name is resolved once, outside the box, and the address that was checked is dialed."""
+
+import asyncio
+import socket
+from ipaddress import ip_address
+
+import anyio
+
+from limpet.core.errors import FetchError, FetchRefused
+from limpet.egress.addresses import is_public
+from limpet.egress.dialer import CONNECTING, MOST_TRIED, Resolve, checked_addresses, system_resolve
+from limpet.egress.policy import Admitted, EgressPolicy, Reason, Refused
+from limpet.egress.streams import SocketStream
+
+
+class NotConnected(Exception):
+    """No connection; `refused` is what the box is told."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.reason.value)
+        self.refused = refused
+
+
+async def dial(admitted: Admitted, policy: EgressPolicy, *, resolve: Resolve = system_resolve) -> SocketStream:
+    """A connection to where an admitted name leads, or to its service of the host. Raises NotConnected."""
+    if admitted.address is not None:
+        connected = await _connected(*admitted.address)
+        if connected is None:
+            raise _failed(admitted, Reason.UNREACHABLE)
+        return SocketStream(connected)
+    try:
+        addresses = await checked_addresses(admitted.host, admitted.port, resolve=resolve, allowed=policy.networks)
+    except FetchRefused as error:
+        raise _failed(admitted, Reason.NOT_PUBLIC) from error
+    except FetchError as error:
+        raise _failed(admitted, Reason.UNREACHABLE) from error
+    for address in addresses[:MOST_TRIED]:
+        connected = await _connected(str(address), admitted.port)
+        if connected is None:
+            continue
+        # What was dialed is what was checked; a kernel that was told to send it elsewhere is found out here.
+        if not is_public(ip_address(connected.getpeername()[0]), allowed=policy.networks):
+            connected.close()
+            raise _failed(admitted, Reason.NOT_PUBLIC)
+        return SocketStream(connected)
+    raise _failed(admitted, Reason.UNREACHABLE)
+
+
+async def _connected(address: str, port: int) -> socket.socket | None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    trying = socket.socket(family, socket.SOCK_STREAM)
+    trying.setblocking(False)
+    loop = asyncio.get_running_loop()
+    try:
+        with anyio.fail_after(CONNECTING):
+            await loop.sock_connect(trying, (address, port))
+    except (OSError, TimeoutError):
+        loop.remove_writer(trying)
+        trying.close()
+        return None
+    except BaseException:
+        loop.remove_writer(trying)
+        trying.close()
+        raise
+    return trying
+
+
+def _failed(admitted: Admitted, reason: Reason) -> NotConnected:
+    return NotConnected(Refused(host=admitted.host, port=admitted.port, reason=reason))
