@@ -1,13 +1,24 @@
 """What holds for every test: coroutines run under anyio on the stock asyncio loop. pyproject.toml sets the time limit."""
 
 import gc
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from tests.support.homes import short_home
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Short, for a socket's address, and passable, for boxes that run as users of their own."""
+    with short_home() as home:
+        yield home
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -19,7 +19,8 @@ import yaml
 
 from limpet.config import load_config
 from limpet.tools import shell_config_from
-from tests.support.gateway import Gateway, home_apart, running
+from tests.support.gateway import Gateway, running
+from tests.support.homes import home_apart
 
 ROOT = Path(__file__).parents[1]
 ADDRESS = "http://127.0.0.1:8420"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import PROGRAM, Limpet, environment
-from tests.support.gateway import home_apart
+from tests.support.homes import home_apart
 
 LOCAL = ("run", "--runtime", "local", "--unsafe-local")
 

@@ -1,8 +1,7 @@
 """Containers in real boxes, which outlive the process that made them."""
 
 import os
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -20,14 +19,6 @@ from tests.support.runtimes import opened
 pytestmark = pytest.mark.anyio
 
 TENANT = "default"
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """Short, for a socket's address, and passable, for boxes that run as users of their own."""
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        Path(directory).chmod(0o711)
-        yield Path(directory)
 
 
 @pytest.fixture

@@ -8,14 +8,6 @@ import pytest
 
 
 @pytest.fixture
-def short_home() -> Iterator[Path]:
-    """A state directory with a short path: a Unix socket's address holds 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        Path(directory).chmod(0o711)
-        yield Path(directory)
-
-
-@pytest.fixture
 def room() -> Iterator[Path]:
     """An empty directory that other users may pass through, as the user of a sandbox must; pytest's own are closed to them."""
     with tempfile.TemporaryDirectory(prefix="lr-") as directory:

@@ -12,8 +12,8 @@ from tests.support.runtimes import GAPS, NAMES, opened
 @pytest.mark.anyio
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("name", NAMES)
-async def test_promise(name: str, case: Case, room: Path, short_home: Path) -> None:
-    async with opened(name, short_home) as runtime:
+async def test_promise(name: str, case: Case, room: Path, home: Path) -> None:
+    async with opened(name, home) as runtime:
         result = await run_case(case, runtime, directory=room, gaps=GAPS.get(name))
     match result:
         case Passed():

@@ -17,7 +17,8 @@ import pytest
 
 from limpet.runtimes.bubblewrap.limits.groups import find_groups
 from limpet.runtimes.bubblewrap.settings import BoxPaths
-from tests.support.gateway import LIMPET, Gateway, home_apart, lasting
+from tests.support.gateway import LIMPET, Gateway, lasting
+from tests.support.homes import home_apart
 from tests.support.host import eventually, processes_of, processes_with
 from tests.support.users import again_as_an_ordinary_user
 from tests.wire.asking import SHELL, container_of, entries, referring_to, run, shell_blocks

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.store import disk
-from tests.support.gateway import Gateway, home_apart
+from tests.support.gateway import Gateway
+from tests.support.homes import home_apart
 from tests.support.host import eventually, processes_of
 from tests.support.prepared import ran
 

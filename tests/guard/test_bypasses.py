@@ -1,7 +1,5 @@
 """Every known way around a list of allowed commands ends at the guard, and says which construct it was."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from limpet.core.command import Command, Script
@@ -10,12 +8,6 @@ from limpet.guard.policy.judge import Judge
 from limpet.guard.policy.policy import Policy
 from limpet.guard.policy.verdict import Allowed, Denied
 from tests.guard.bypasses import BYPASSES, READERS
-
-
-@pytest.fixture(scope="module")
-async def parser(anyio_backend: str) -> AsyncIterator[Parser]:
-    async with Parser() as parser:
-        yield parser
 
 
 @pytest.mark.anyio

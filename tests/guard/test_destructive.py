@@ -1,14 +1,13 @@
 """What the platform refuses by default, and what needs a yes first: by what is run, never by what is only written."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from limpet.core.command import Argv, Command, Script
 from limpet.guard.policy.bash.parser import Parser
 from limpet.guard.policy.judge import Judge, digest
 from limpet.guard.policy.policy import Policy
-from limpet.guard.policy.verdict import Allowed, Denied, NeedsApproval, Verdict
+from limpet.guard.policy.verdict import Allowed, Denied, NeedsApproval
+from tests.guard.verdicts import verdict
 
 REFUSED = [
     "rm -rf /",
@@ -201,16 +200,6 @@ NOT_ASKED = [
     "# rm -rf build",
     "cat <<'E'\nrm -rf build\nE",
 ]
-
-
-@pytest.fixture(scope="module")
-async def parser(anyio_backend: str) -> AsyncIterator[Parser]:
-    async with Parser() as parser:
-        yield parser
-
-
-async def verdict(parser: Parser, text: str, policy: Policy) -> Verdict:
-    return await Judge(policy, parser=parser).judge(Command(what=Script(text)))
 
 
 @pytest.mark.anyio

@@ -1,7 +1,5 @@
 """What people and models type every day passes, under each kind of policy."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from limpet.core.command import Command, Script
@@ -17,12 +15,6 @@ CASES = [
     *((Policy(allowed_paths=()), text) for text in CONFINED),
     *((Policy(), text) for text in BY_DEFAULT),
 ]
-
-
-@pytest.fixture(scope="module")
-async def parser(anyio_backend: str) -> AsyncIterator[Parser]:
-    async with Parser() as parser:
-        yield parser
 
 
 @pytest.mark.anyio

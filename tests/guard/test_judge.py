@@ -1,7 +1,6 @@
 """How rules meet: what each policy asks for, what a refusal says, and that no rule costs no parse."""
 
 import subprocess
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -10,7 +9,8 @@ from limpet.guard.policy.bash.parser import Parser
 from limpet.guard.policy.bash.simple_commands import is_builtin
 from limpet.guard.policy.judge import Judge
 from limpet.guard.policy.policy import Policy
-from limpet.guard.policy.verdict import Allowed, Denied, Verdict
+from limpet.guard.policy.verdict import Allowed, Denied
+from tests.guard.verdicts import verdict
 
 WRITING = [
     *("rm a", "rmdir a", "mv a b", "cp a b", "ln -s a b", "mkdir a", "mktemp", "touch a", "truncate -s0 a", "tee a", "install a b"),
@@ -27,16 +27,6 @@ WRITING = [
     *("awk '{print > \"x\"}' f", "awk -i inplace 1 f", "gawk -o x 1 f", "rg --pre x y", "file -C -m x", "man ls", "dmesg -c", "crontab x"),
     *("f() { rm a; }; f", "bash -c 'rm a'", "eval 'rm a'", "trap 'rm a' EXIT", "ls $(rm a)", "unknown", "$X", "jq . a | tee b", "source a"),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-async def parser(anyio_backend: str) -> AsyncIterator[Parser]:
-    async with Parser() as parser:
-        yield parser
-
-
-async def verdict(parser: Parser, text: str, policy: Policy) -> Verdict:
-    return await Judge(policy, parser=parser).judge(Command(what=Script(text)))
 
 
 @pytest.mark.anyio

@@ -1,7 +1,6 @@
 """Scripts become trees, within bounds; what is no bash says where."""
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -9,12 +8,6 @@ import pytest
 
 from limpet.guard.policy.bash.parser import LONGEST_SCRIPT, ParsedScript, Parser, Unreadable
 from limpet.guard.policy.bash.tree import CallExpr
-
-
-@pytest.fixture(scope="module")
-async def parser(anyio_backend: str) -> AsyncIterator[Parser]:
-    async with Parser() as parser:
-        yield parser
 
 
 def children() -> int:

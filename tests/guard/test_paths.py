@@ -1,6 +1,5 @@
 """Confinement: which paths a command names, where they lead, and what is refused because that is unknown."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,8 @@ from limpet.core.command import Argv, Command, Script
 from limpet.guard.policy.bash.parser import Parser
 from limpet.guard.policy.judge import Judge
 from limpet.guard.policy.policy import Policy
-from limpet.guard.policy.verdict import Allowed, Denied, Verdict
+from limpet.guard.policy.verdict import Allowed, Denied
+from tests.guard.verdicts import verdict
 
 OUTSIDE = [
     "cat ../../../etc/hostname",
@@ -238,16 +238,6 @@ CREDENTIALS = [
     "cat ~/.vault-token",
     "echo x >> ~/.ssh/authorized_keys",
 ]
-
-
-@pytest.fixture(scope="module")
-async def parser(anyio_backend: str) -> AsyncIterator[Parser]:
-    async with Parser() as parser:
-        yield parser
-
-
-async def verdict(parser: Parser, text: str, policy: Policy) -> Verdict:
-    return await Judge(policy, parser=parser).judge(Command(what=Script(text)))
 
 
 @pytest.mark.anyio

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -20,14 +19,6 @@ from tests.cli.conftest import environment  # noqa: E402
 
 LIMPET = str(Path(sys.executable).parent / "limpet")
 ANNOUNCED = "limpet mcp serves "
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """Short, for a socket's address, and passable, for boxes that run as users of their own."""
-    with tempfile.TemporaryDirectory(prefix="lh-", ignore_cleanup_errors=True) as directory:
-        Path(directory).chmod(0o711)
-        yield Path(directory)
 
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]

@@ -3,8 +3,6 @@
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,14 +37,6 @@ async def main():
 anyio.run(main)
 """
 ASKS = "env; export -p; set; cat /proc/self/environ /proc/1/environ 2>/dev/null; echo asked"
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """Short, for a socket's address, and passable, for boxes that run as users of their own."""
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        Path(directory).chmod(0o711)
-        yield Path(directory)
 
 
 @pytest.mark.parametrize("name", NAMES)

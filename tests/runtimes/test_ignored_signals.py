@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from limpet.workspace.opening import open_in
-from tests.support.gateway import home_apart
+from tests.support.homes import home_apart
 from tests.support.runtimes import opened
 
 pytestmark = pytest.mark.anyio

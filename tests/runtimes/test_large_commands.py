@@ -8,7 +8,7 @@ import pytest
 from limpet.core.errors import BadCommand
 from limpet.workspace.opening import open_in
 from limpet.workspace.workspace import Workspace
-from tests.support.gateway import home_apart
+from tests.support.homes import home_apart
 from tests.support.runtimes import opened
 
 pytestmark = pytest.mark.anyio

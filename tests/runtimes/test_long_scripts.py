@@ -10,7 +10,7 @@ from limpet.guard.policy.policy import Policy
 from limpet.tools.bash.tool import BashTool
 from limpet.workspace.opening import WorkspaceOptions, open_in
 from limpet.workspace.workspace import Workspace
-from tests.support.gateway import home_apart
+from tests.support.homes import home_apart
 from tests.support.runtimes import opened
 
 pytestmark = pytest.mark.anyio

@@ -3,8 +3,7 @@
 import logging
 import os
 import signal
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -24,13 +23,6 @@ from tests.support.users import again_as_an_ordinary_user
 pytestmark = pytest.mark.anyio
 
 WITHIN = 20.0
-
-
-@pytest.fixture
-def home_of_boxes() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        Path(directory).chmod(0o711)
-        yield Path(directory)
 
 
 class _Faults:
@@ -73,14 +65,14 @@ async def _bubblewrap(home: Path, inject_fault: InjectFault) -> BubblewrapRuntim
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("task", TASKS)
 async def test_a_task_that_raises_ends_its_box_only(
-    task: str, error: str, home_of_boxes: Path, caplog: pytest.LogCaptureFixture
+    task: str, error: str, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     faults = _Faults(task, ERRORS[error]())
-    faults.doomed = BoxPaths.of(home_of_boxes, "doomed").short
+    faults.doomed = BoxPaths.of(home, "doomed").short
     with anyio.fail_after(WITHIN), caplog.at_level(logging.ERROR, "limpet.runtimes"):
-        async with await _bubblewrap(home_of_boxes, faults.inject) as runtime:
+        async with await _bubblewrap(home, faults.inject) as runtime:
             ended = await _end_one_of_two(runtime, faults)
-            left = remains(home_of_boxes, "doomed")
+            left = remains(home, "doomed")
 
     assert isinstance(ended, Lost)
     assert f"The task that {task} failed" in ended.reason
@@ -91,12 +83,12 @@ async def test_a_task_that_raises_ends_its_box_only(
     ]
 
 
-async def test_a_task_that_holds_a_time_limit_and_raises_ends_its_box_only(home_of_boxes: Path) -> None:
+async def test_a_task_that_holds_a_time_limit_and_raises_ends_its_box_only(home: Path) -> None:
     faults = _Faults("holds a time limit", _OtherError("made up"))
-    faults.doomed = BoxPaths.of(home_of_boxes, "doomed").short
+    faults.doomed = BoxPaths.of(home, "doomed").short
     faults.now.set()
     with anyio.fail_after(WITHIN):
-        async with await _bubblewrap(home_of_boxes, faults.inject) as runtime:
+        async with await _bubblewrap(home, faults.inject) as runtime:
             doomed = await runtime.create(SandboxSpec(name="doomed"))
             other = await runtime.create(SandboxSpec(name="other"))
             process = await doomed.start(Command(what=Script("sleep 60"), timeout=1.0), "slow")
@@ -108,12 +100,12 @@ async def test_a_task_that_holds_a_time_limit_and_raises_ends_its_box_only(home_
     assert "made up" in ended.reason
 
 
-async def test_a_task_that_bounds_a_box_and_raises_ends_its_box_only(home_of_boxes: Path) -> None:
+async def test_a_task_that_bounds_a_box_and_raises_ends_its_box_only(home: Path) -> None:
     faults = _Faults("bounds its terminals", _OtherError("made up"))
-    faults.doomed = BoxPaths.of(home_of_boxes, "doomed").short
+    faults.doomed = BoxPaths.of(home, "doomed").short
     faults.now.set()
     with anyio.fail_after(WITHIN):
-        async with await _bubblewrap(home_of_boxes, faults.inject) as runtime:
+        async with await _bubblewrap(home, faults.inject) as runtime:
             doomed = await runtime.create(SandboxSpec(name="doomed"))
             other = await runtime.create(SandboxSpec(name="other"))
             if os.geteuid() != 0:  # root bounds without a task of its own

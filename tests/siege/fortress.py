@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.siege.attack import Target, is_alive
-from tests.support.gateway import LIMPET, Gateway, home_apart
+from tests.support.gateway import LIMPET, Gateway
+from tests.support.homes import home_apart
 from tests.support.host import eventually, processes_with, stored_ref
 
 DEFENDERS = 9

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 import httpx2
 import openai
 
+from tests.support.homes import home_apart
 from tests.support.prepared import Started, Surroundings, started
 
 READY_SECONDS = 20.0
@@ -126,11 +126,3 @@ def lasting(directory: Path, **settings: Any) -> Iterator[Gateway]:
             gateway.kill()
             gateway.arguments = ("--stop-boxes",)
             gateway.start().stop()
-
-
-@contextmanager
-def home_apart() -> Iterator[Path]:
-    """A home for a gateway, not below pytest's own directory: every pytest that starts closes that to the users of boxes."""
-    with tempfile.TemporaryDirectory(prefix="limpet-test-", ignore_cleanup_errors=True) as apart:
-        Path(apart).chmod(0o711)
-        yield Path(apart) / "home"

@@ -1,7 +1,6 @@
 """Workspaces for the tests of tools: real boxes, of each runtime."""
 
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -9,14 +8,6 @@ import pytest
 from limpet.workspace.opening import open_in
 from limpet.workspace.workspace import Workspace
 from tests.support.runtimes import NAMES, opened
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """Short, for a socket's address, and passable, for boxes that run as users of their own."""
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        Path(directory).chmod(0o711)
-        yield Path(directory)
 
 
 @pytest.fixture(params=NAMES)

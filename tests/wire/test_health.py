@@ -10,7 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from limpet.store.home import home_id
-from tests.support.gateway import Gateway, home_apart, running
+from tests.support.gateway import Gateway, running
+from tests.support.homes import home_apart
 from tests.support.host import eventually, processes_of
 from tests.wire.asking import printed, run
 from tests.wire.conftest import RUNTIME

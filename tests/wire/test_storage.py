@@ -12,7 +12,8 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.support.gateway import Gateway, home_apart, lasting, running
+from tests.support.gateway import Gateway, lasting, running
+from tests.support.homes import home_apart
 from tests.support.prepared import ran
 from tests.support.s3 import KEYS, REGION, Server, s3_server
 from tests.wire.asking import container_of, printed, run

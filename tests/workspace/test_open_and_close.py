@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 import limpet
 from limpet.core.errors import ConfigInvalid, LimpetError
 from limpet.runtimes.local.runtime import LocalRuntime
-from tests.support.gateway import home_apart
+from tests.support.homes import home_apart
 
 T = TypeVar("T")
 

@@ -1,7 +1,6 @@
 """A spawned process in one's hands, and what much output costs the process that asked for it."""
 
 import signal
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -21,11 +20,9 @@ _MIB = 1 << 20
 
 
 @pytest.fixture(params=["local", "bubblewrap"])
-async def box(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        Path(directory).chmod(0o711)
-        async with opened(request.param, Path(directory)) as runtime, open_in(runtime) as workspace:
-            yield workspace
+async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
+    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+        yield workspace
 
 
 async def _until(process: Process, text: bytes, since: Position = START) -> Position:

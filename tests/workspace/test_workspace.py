@@ -1,8 +1,7 @@
 """Commands through the one door, on a real runtime."""
 
 import secrets
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -21,14 +20,6 @@ from tests.support.runtimes import opened
 pytestmark = pytest.mark.anyio
 
 MOST = 5.0  # seconds
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """Short, for a socket's address, and passable, for boxes that run as users of their own."""
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        Path(directory).chmod(0o711)
-        yield Path(directory)
 
 
 @pytest.fixture(params=["local", "bubblewrap"])

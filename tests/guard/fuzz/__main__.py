@@ -16,6 +16,7 @@ from tests.guard.fuzz.grammars.all import GRAMMARS
 from tests.guard.fuzz.run import WITHOUT_DOUBTS, Report, everything, fuzz, guard, weakened
 from tests.guard.fuzz.walled import WALLS, behind_walls, made_image
 from tests.guard.fuzz.weak import WEAK
+from tests.support.homes import short_home
 
 
 def main() -> int:
@@ -60,13 +61,12 @@ async def _run(grammars: Sequence[Source], asked: argparse.Namespace) -> Report:
 
 
 async def _run_walled(grammars: Sequence[Source], asked: argparse.Namespace) -> list[Sequence[str]]:
-    with tempfile.TemporaryDirectory(prefix="lf-") as directory, tempfile.TemporaryDirectory(prefix="lh-") as home:
+    with tempfile.TemporaryDirectory(prefix="lf-") as directory, short_home() as home:
         Path(directory).chmod(0o755)
-        Path(home).chmod(0o711)
         image = made_image(Path(directory))
         if image is None:
             sys.exit("There is no C compiler here for the stand-in.")
-        async with BubblewrapRuntime(home=Path(home)) as runtime:
+        async with BubblewrapRuntime(home=home) as runtime:
             return await behind_walls(runtime, image, WALLS[asked.walls], grammars, seed=asked.seed, count=asked.count)
 
 

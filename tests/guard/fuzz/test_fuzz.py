@@ -1,7 +1,6 @@
 """What the guard allows of generated commands does not run the forbidden program, and the fuzzer would notice if it did."""
 
 import random
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -28,12 +27,6 @@ pytestmark = [
     pytest.mark.skipif(bool(why_there_are_no_boxes()), reason=why_there_are_no_boxes() or "boxes are there"),
 ]
 each_grammar = pytest.mark.parametrize("grammar", GRAMMARS.values(), ids=GRAMMARS.keys())
-
-
-@pytest.fixture(scope="module")
-async def parser(anyio_backend: str) -> AsyncIterator[Parser]:
-    async with Parser() as parser:
-        yield parser
 
 
 @each_grammar

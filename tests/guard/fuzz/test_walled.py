@@ -30,11 +30,9 @@ def image() -> Iterator[Image]:
 
 
 @pytest.fixture
-async def runtime() -> AsyncIterator[Runtime]:
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        Path(directory).chmod(0o711)
-        async with opened("bubblewrap", Path(directory)) as runtime:
-            yield runtime
+async def runtime(home: Path) -> AsyncIterator[Runtime]:
+    async with opened("bubblewrap", home) as runtime:
+        yield runtime
 
 
 @pytest.mark.parametrize("rule", NEEDS)

@@ -1,20 +1,12 @@
 """A home for boxes that their users can reach, and a runtime in it; skipped in words where no box can be had."""
 
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
 from tests.support.runtimes import opened
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        Path(directory).chmod(0o711)
-        yield Path(directory)
 
 
 @pytest.fixture

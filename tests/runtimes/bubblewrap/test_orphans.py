@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import limpet
 from limpet.core.ports import SandboxRef, TimeToLive
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
 from tests.runtimes.bubblewrap.boxes import box_of, is_gone, processes_naming, remains, run
+from tests.support.homes import short_home
 
 pytestmark = pytest.mark.anyio
 
@@ -80,9 +80,7 @@ async def test_a_command_holds_its_box_while_its_host_is_there(runtime: Bubblewr
 
 
 async def test_opening_a_workspace_clears_what_the_time_ended(runtime: BubblewrapRuntime) -> None:
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        home = Path(directory)
-        home.chmod(0o711)
+    with short_home() as home:
         async with _killed_host(home, "sleep 600", 0.3) as ref:
             with anyio.fail_after(10):
                 while not await is_gone(ref.facts["pid"]):

@@ -1,7 +1,6 @@
 """A session of Bash over a box, on each runtime that has processes."""
 
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +76,6 @@ class Session:
         self.notes.append(note)
         heard, self._heard = self._heard, anyio.Event()
         heard.set()
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """Short, for a socket's address, and passable, for boxes that run as users of their own."""
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        Path(directory).chmod(0o711)
-        yield Path(directory)
 
 
 @pytest.fixture(params=["local", "bubblewrap"])

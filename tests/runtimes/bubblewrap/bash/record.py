@@ -1,7 +1,6 @@
 """Writes recorded.json: what each script does under a fresh `bash -c` in a box. `python -m tests.runtimes.bubblewrap.bash.record`"""
 
 import json
-import tempfile
 from pathlib import Path
 
 import anyio
@@ -9,14 +8,13 @@ import anyio
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
 from tests.runtimes.bubblewrap.bash.differential import CHAPTERS, fresh, is_recorded, key, see, shown
 from tests.runtimes.bubblewrap.boxes import box_of
+from tests.support.homes import short_home
 
 RECORDED = Path(__file__).with_name("recorded.json")
 
 
 async def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        home = Path(directory)
-        home.chmod(0o711)
+    with short_home() as home:
         async with BubblewrapRuntime(home=home) as runtime, box_of(runtime, directory=home / "c") as box:
             data = home / "c/data"
             version = (await see(box, data, fresh("echo $BASH_VERSION"))).stdout.strip()

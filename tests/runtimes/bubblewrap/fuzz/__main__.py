@@ -3,13 +3,12 @@ noticed, an error of ours was reached, or memory grew."""
 
 import argparse
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import anyio
 
 from tests.runtimes.bubblewrap.fuzz.attack import attacking, memory_used
+from tests.support.homes import short_home
 
 _GROWTH = 150  # MiB
 
@@ -24,9 +23,7 @@ def main() -> int:
 
 
 async def _run(seed: int, seconds: float) -> int:
-    with tempfile.TemporaryDirectory(prefix="lh-") as directory:
-        home = Path(directory)
-        home.chmod(0o711)
+    with short_home() as home:
         async with attacking(home) as attack:
             before, until = memory_used(), time.monotonic() + seconds
             while time.monotonic() < until:
