@@ -233,7 +233,7 @@ async def test_the_host_is_out_of_reach(
                 "variables": "env | grep -i -E 'canary|of-the-host'",
                 "accounts": "cut -d: -f1 /etc/passwd",
                 "shadow": "cat /etc/shadow /etc/machine-id",
-                "files": f"ls -d {home} /root /work /srv /boot /sys /var/lib",
+                "files": f"ls -d {home} /root /work /srv /boot /sys/kernel /sys/class /var/lib",
                 "processes": "p=(/proc/[0-9]*); echo ${#p[@]}",
                 "interfaces": "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '",
                 "network": "echo x > /dev/tcp/192.0.2.1/80 && echo reached; echo x > /dev/udp/192.0.2.1/53 && echo sent",

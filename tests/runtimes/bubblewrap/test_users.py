@@ -76,7 +76,7 @@ async def test_a_directory_that_a_box_has_left_keeps_its_owner(runtime: Bubblewr
     async with box_of(runtime, directory=home / "kept") as second:
         await run(second, "echo two >> f; echo two >> d/g")
 
-        owners = {path.stat().st_uid for path in (home / "kept").rglob("*")}
+        owners = {path.lstat().st_uid for path in (home / "kept").rglob("*")}
 
     assert (home / "kept/data/f").read_text() == (home / "kept/data/d/g").read_text() == "one\ntwo\n"
     assert len(owners) == 1

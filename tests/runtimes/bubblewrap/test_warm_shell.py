@@ -16,7 +16,16 @@ from limpet.core.command import Argv, Command, Exited, Script, Terminal
 from limpet.core.ports import Sandbox
 from limpet.runtimes.agent.warm_shell import ROOM, can_use_waiting_shell, reads_at_start
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
-from tests.runtimes.bubblewrap.bash.differential import CHAPTERS, fresh, is_recorded, key, see, shown, waiting
+from tests.runtimes.bubblewrap.bash.differential import (
+    CHAPTERS,
+    VARIABLES,
+    fresh,
+    is_recorded,
+    key,
+    see,
+    shown,
+    waiting,
+)
 from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, eventually, is_gone, run, text
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +57,7 @@ _PROBES = [
 
 @pytest.fixture
 async def box(runtime: BubblewrapRuntime, home: Path) -> AsyncIterator[Sandbox]:
-    async with box_of(runtime, directory=home / "c") as box:
+    async with box_of(runtime, directory=home / "c", env=VARIABLES) as box:
         with anyio.fail_after(10):
             while int((await run(box, _SIZE))[1]) < ROOM:  # the first one only proves that the others can be used
                 await _until_one_waits(box)

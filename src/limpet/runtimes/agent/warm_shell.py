@@ -40,6 +40,8 @@ _OF_BASH = frozenset(
     " TERM TEXTDOMAIN TEXTDOMAINDIR TIMEFORMAT TMOUT TMPDIR TZ TZDIR UID auto_resume histchars".split()
 )
 _FAMILIES = ("BASH", "COMP", "COPROC", "GLIBC_", "HIST", "LC_", "LD_", "MALLOC_", "READLINE_", "TERM")
+# A function of the box's own that a waiting shell imports at its start as any bash does; what it runs before its script calls none.
+_NOT_FOUND = "BASH_FUNC_command_not_found_handle%%"
 _MOST_VARIABLES = 64
 # Where the room in its arguments, and that something ran before, could show: its own entries in /proc, lists of all variables,
 # what bash notes of the command before. A script that begins like an option is one for `bash -c`.
@@ -76,7 +78,10 @@ def _is_of_word(character: str) -> bool:
 
 def reads_at_start(env: dict[str, str]) -> bool:
     """Whether the box's own variables change how bash starts or what it does with BASH_ENV: then none can wait."""
-    return any(name.startswith(_FAMILIES) or name in ("ENV", "POSIXLY_CORRECT", "SHELLOPTS") for name in env)
+    return any(
+        name != _NOT_FOUND and (name.startswith(_FAMILIES) or name in ("ENV", "POSIXLY_CORRECT", "SHELLOPTS"))
+        for name in env
+    )
 
 
 def _is_plain(name: str) -> bool:

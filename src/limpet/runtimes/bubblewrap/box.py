@@ -203,7 +203,7 @@ def _config(plan: Plan, boot_id: str) -> dict[str, object]:
         "boot_id": boot_id,
         "ttl": lifetime.seconds if isinstance(lifetime, TimeToLive) else None,
         "orphan_grace": plan.settings.orphan_grace,
-        "env": {**ENVIRONMENT, **plan.spec.env},
+        "env": dict(plan.layout.environment),
         "limits": groups.of_each_process(bounds, whole_box=plan.groups is not None),
         "sizes": {
             "memory_mb": (bounds.memory or 0) >> 20,

@@ -11,6 +11,7 @@ from pathlib import Path
 from limpet.core.box_directories import DATA, HOME, LASTING
 from limpet.core.errors import BootFailed
 from limpet.core.ports import SandboxSpec
+from limpet.runtimes.bubblewrap import user_environment
 from limpet.runtimes.bubblewrap.settings import BoxPaths
 from limpet.runtimes.bubblewrap.walls import AGENTS_PROGRAMS, BuiltWalls, build
 
@@ -34,7 +35,7 @@ _HARMLESS_FILES = ("debian_version", "ld.so.cache", "mime.types", "os-release", 
 _OURS = ("proc", "dev", "tmp", "mnt", "home", "run", "sys", "etc", "root", "boot", "lost+found", "old_root")
 
 ENVIRONMENT: Mapping[str, str] = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PATH": user_environment.SYSTEM_PATH,
     "HOME": HOME,
     "USER": "agent",
     "LOGNAME": "agent",
@@ -54,7 +55,8 @@ class Layout:
     """A box's directories, made; `files` are its lasting roots by their path inside, `python` starts the agent.
 
     `carried` are directories that the box's user cannot walk to: each must be bound to the second path, which he can reach, in
-    a mount namespace of bubblewrap's own. `walls` say what else is different where the box has some.
+    a mount namespace of bubblewrap's own. `walls` say what else is different where the box has some; `environment` are the variables
+    of every command.
     """
 
     files: Mapping[str, Path]
@@ -62,13 +64,56 @@ class Layout:
     python: tuple[str, ...]
     carried: tuple[tuple[Path, Path], ...]
     walls: BuiltWalls
+    environment: Mapping[str, str]
 
 
-def lay_out(spec: SandboxSpec, place: BoxPaths, image: Path | None, user_id: int | None) -> Layout:
-    """Make what is missing and say how to mount it. `user_id` is the owner on the host where this process is root.
+def lay_out(
+    spec: SandboxSpec, place: BoxPaths, image: Path | None, user_id: int | None, *, processors: int | None = None
+) -> Layout:
+    """Make what is missing and say how to mount it. `user_id` is the owner on the host where this process is root; `processors` is how
+    many the box is told of (None: those that there are).
 
     Raises BootFailed where that user cannot reach the box's own directory, or no python3 can be found for the agent.
     """
+    files = _make_directories(spec, place, image, user_id)
+    _require_passable(place, user_id)
+    python, programs = _python(image)
+    mounts = [*_programs(image), *programs, "--ro-bind", str(_settings(place)), "/etc"]
+    mounts += _image_settings(image) if image else _host_settings()
+    # The kernel lets a box's own root write some settings of its namespaces: kernel.pid_max alone would brick it.
+    mounts += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
+    private = place.private
+    mounts += ["--dev", "/dev", "--bind", str(private[1]), "/dev/shm", "--remount-ro", "/dev"]
+    mounts += ["--bind", str(private[0]), "/tmp", *_long_lived_tmp(image, private[0])]
+    carried: list[tuple[Path, Path]] = []
+    for option, shown in (("--bind", files), ("--ro-bind", spec.read_only)):
+        for inside, directory in shown.items():
+            mounts += [option, str(_reachable(directory, place, user_id, carried)), inside]
+    if processors is not None:
+        mounts += user_environment.write_processors(place.directory / "processors", processors)
+    if image is None or not os.path.lexists(image / ".venv"):
+        mounts += user_environment.UV_ENVIRONMENT
+    environment = user_environment.environment(ENVIRONMENT, spec, processors)
+    walls = build(
+        spec.walls,
+        (*mounts, "--remount-ro", "/"),
+        place=place,
+        image=image,
+        search=user_environment.system_search(environment),
+        carried={target: source for source, target in carried},
+    )
+    return Layout(
+        files=files,
+        mounts=walls.mounts,
+        python=python,
+        carried=tuple(carried),
+        walls=walls,
+        environment=environment,
+    )
+
+
+def _make_directories(spec: SandboxSpec, place: BoxPaths, image: Path | None, user_id: int | None) -> dict[str, Path]:
+    """Make the box's directories, each its user's own; returns the lasting ones by their path inside."""
     place.directory.mkdir(parents=True)
     lasting = spec.directory if spec.directory is not None else place.directory
     files = {path: lasting / name for path, name in LASTING.items()}
@@ -76,36 +121,26 @@ def lay_out(spec: SandboxSpec, place: BoxPaths, image: Path | None, user_id: int
     private = place.private
     for directory in (*files.values(), *private):
         directory.mkdir(mode=0o700, exist_ok=True)
-    settings = place.directory / "etc"
-    _write_settings(settings, image)
+    _write_settings(_settings(place), image)
     for directory in {lasting, place.directory, *files.values(), *private}:
         if user_id is not None:
             os.chown(directory, user_id, user_id, follow_symlinks=False)
         directory.chmod(0o1777 if directory in private else 0o700)
+    user_environment.furnish_home(files[HOME], image or Path("/"), user_id)
+    return files
+
+
+def _require_passable(place: BoxPaths, user_id: int | None) -> None:
+    """BootFailed where the box's user cannot reach its directory."""
     if (closed := _closed_above(place.directory, user_id)) is not None:
         raise BootFailed(
             f"{closed} lets no other user pass, so no box can have its things below it. chmod o+x {closed}"
         )
-    python, programs = _python(image)
-    mounts = [*_programs(image), *programs, "--ro-bind", str(settings), "/etc"]
-    mounts += _image_settings(image) if image else _host_settings()
-    # The kernel lets a box's own root write some settings of its namespaces: kernel.pid_max alone would brick it.
-    mounts += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
-    mounts += ["--dev", "/dev", "--bind", str(private[1]), "/dev/shm", "--remount-ro", "/dev"]
-    mounts += ["--bind", str(private[0]), "/tmp", *_long_lived_tmp(image, private[0])]
-    carried: list[tuple[Path, Path]] = []
-    for option, shown in (("--bind", files), ("--ro-bind", spec.read_only)):
-        for inside, directory in shown.items():
-            mounts += [option, str(_reachable(directory, place, user_id, carried)), inside]
-    walls = build(
-        spec.walls,
-        (*mounts, "--remount-ro", "/"),
-        place=place,
-        image=image,
-        search=tuple({**ENVIRONMENT, **spec.env}["PATH"].split(":")),
-        carried={target: source for source, target in carried},
-    )
-    return Layout(files=files, mounts=walls.mounts, python=python, carried=tuple(carried), walls=walls)
+
+
+def _settings(place: BoxPaths) -> Path:
+    """Its private /etc."""
+    return place.directory / "etc"
 
 
 def _reachable(directory: Path, place: BoxPaths, user_id: int | None, carried: list[tuple[Path, Path]]) -> Path:
@@ -133,6 +168,7 @@ def _write_settings(settings: Path, image: Path | None) -> None:
     for file, text in texts.items():
         (settings / file).write_text(text)
     base = image or Path("/")
+    user_environment.write_settings(settings, base)
     for bundle in _BUNDLES:
         if (source := base / bundle.lstrip("/")).is_file():
             shutil.copyfile(source, settings / CERTIFICATES.removeprefix("/etc/"))

@@ -32,6 +32,7 @@ from limpet.runtimes.bubblewrap.settings import (
     BubblewrapSettings,
     reference,
 )
+from limpet.runtimes.bubblewrap.user_environment import shown_processors
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.impossible import refuse_impossible_spec
 from limpet.runtimes.supervisor import InjectFault
@@ -176,12 +177,13 @@ class BubblewrapRuntime:
         user_id = None
         if os.geteuid() == 0:
             user_id = self._user_for(spec)
-        layout = lay_out(spec, place, image, user_id)
-        if self._shared.groups is not None:
-            self._shared.groups.make(place.group, self._settings.limits(spec.limits))
-        return box.Plan(
-            spec=spec, place=place, layout=layout, settings=self._settings, groups=self._shared.groups, user_id=user_id
-        )
+        limits, groups = self._settings.limits(spec.limits), self._shared.groups
+        # Without groups no share is held: a box may fill all processors.
+        processors = None if groups is None else shown_processors(limits.cpus)
+        layout = lay_out(spec, place, image, user_id, processors=processors)
+        if groups is not None:
+            groups.make(place.group, limits)
+        return box.Plan(spec=spec, place=place, layout=layout, settings=self._settings, groups=groups, user_id=user_id)
 
     def _user_for(self, spec: SandboxSpec) -> int:
         """Who runs the box's commands. A directory that an earlier box has left keeps its owner: its files are his."""

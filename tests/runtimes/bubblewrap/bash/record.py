@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
-from tests.runtimes.bubblewrap.bash.differential import CHAPTERS, fresh, is_recorded, key, see, shown
+from tests.runtimes.bubblewrap.bash.differential import CHAPTERS, VARIABLES, fresh, is_recorded, key, see, shown
 from tests.runtimes.bubblewrap.boxes import box_of
 from tests.support.homes import short_home
 
@@ -15,7 +15,7 @@ RECORDED = Path(__file__).with_name("recorded.json")
 
 async def main() -> None:
     with short_home() as home:
-        async with BubblewrapRuntime(home=home) as runtime, box_of(runtime, directory=home / "c") as box:
+        async with BubblewrapRuntime(home=home) as runtime, box_of(runtime, directory=home / "c", env=VARIABLES) as box:
             data = home / "c/data"
             version = (await see(box, data, fresh("echo $BASH_VERSION"))).stdout.strip()
             seen = {
