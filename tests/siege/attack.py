@@ -6,11 +6,13 @@ Each file has a docstring whose first line is its title, and either
 - `def attack(target)`: requests that it sends, in a process of its own,
 
 and may have SECONDS (how long it runs; then it is stopped), MCP (True: an MCP server stands beside the gateway, `target.mcp`),
-and `def holds(target)`, asked afterwards: a claim of the attack's own, as an AssertionError in words where it is broken.
+and `def holds(target)`, asked afterwards: a claim of the attack's own, as an AssertionError in words where it is broken, or TooSlow
+where it is a claim on time.
 """
 
 import importlib
 import json
+import os
 import socket
 import sys
 import time
@@ -25,7 +27,12 @@ from urllib.parse import urlsplit
 
 ATTACKS = Path(__file__).parent / "attacks"
 SOURCE = "127.0.9.9"  # attacks come from another address than the other tenants
-SECONDS = 4.0
+SECONDS = 3.0
+TOO_SLOW = "too slow: "
+
+
+class TooSlow(Exception):
+    """A claim on time that did not hold, in words. It counts where it does not hold each time: the machine may have been busy."""
 
 
 def names() -> list[str]:
@@ -89,6 +96,14 @@ class Target:
         return self.ask("POST", "/v1/responses", turn(script, environment, **more), timeout=timeout)
 
 
+def used_mb(target: Target, container: str) -> int:
+    """MiB that the files of a container take up on the host."""
+    found = [where for where in Path(target.home).rglob(f"*{container}*") if where.is_dir()]
+    assert found, f"the files of {container} are nowhere below {target.home}"
+    inside = (os.path.join(where, name) for top in found for where, _, names in os.walk(top) for name in names)
+    return sum(os.lstat(path).st_blocks * 512 for path in inside) >> 20
+
+
 def turn(script: str, environment: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
         "model": "limpet/script",
@@ -118,6 +133,8 @@ def main() -> None:
                 target.run(module.COMMAND, timeout=until - time.monotonic())
                 return
             module.attack(target)
+        except TooSlow as late:
+            sys.exit(f"{TOO_SLOW}{late}")
         except OSError:  # refused or cut off: a good answer to an attack, which tries again
             time.sleep(0.05)
 

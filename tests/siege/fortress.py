@@ -18,8 +18,8 @@ from tests.support.homes import home_apart
 from tests.support.host import eventually, processes_with, stored_ref
 
 DEFENDERS = 9
-DISK_MB = 100
-COMMAND_SECONDS = 8
+DISK_MB = 60
+COMMAND_SECONDS = 6
 CONFIG = f"""
 [auth]
 mode = "keys"

@@ -6,7 +6,19 @@ from dataclasses import replace
 import pytest
 
 from tests.siege.attack import load, names, title
-from tests.siege.judge import LOG_BOUND, MEMORY_BOUND, MIB, Durations, Siege, Window, complaints, red, table
+from tests.siege.judge import (
+    LOG_BOUND,
+    MEMORY_BOUND,
+    MIB,
+    Durations,
+    Siege,
+    Window,
+    comes_again,
+    complaints,
+    is_calm,
+    red,
+    table,
+)
 
 QUIET = Window(commands=Durations(seconds=(0.1,) * 99 + (3.0,)), livez=Durations(seconds=(0.01,) * 100))
 HELD = Siege(attack="x", user="root", during=QUIET, memory_before=MIB, memory_peak=9 * MIB, memory_after=2 * MIB)
@@ -34,6 +46,7 @@ def test_one_slow_command_in_a_hundred_is_within_the_promise() -> None:
         ({"during": replace(QUIET, commands=Durations(seconds=(0.1, 1.01)))}, "p99 of others' commands is 1010 ms"),
         ({"during": replace(QUIET, commands=Durations(seconds=()))}, "p99 of others' commands is never"),
         ({"during": replace(QUIET, livez=Durations(seconds=(0.101,)))}, "p99 of /livez is 101 ms"),
+        ({"late": ("a claim on time does not hold",)}, "a claim on time does not hold"),
         ({"memory_after": 2 * MIB + MEMORY_BOUND}, "did not come back"),
         ({"logged": LOG_BOUND + 1}, "were logged"),
     ],
@@ -54,18 +67,48 @@ ENDED = replace(HELD, ended=("the gateway",))
         ([SLOW], {"x"}),
         ([SLOW, HELD], set()),
         ([SLOW, SLOW], {"x"}),
+        ([SLOW, SLOW, HELD], set()),
         ([SLOW, replace(HELD, attack="y")], {"x"}),
         ([ENDED, HELD], {"x"}),  # no noise of the machine ends a process
+        ([replace(HELD, memory_after=MIB + MEMORY_BOUND + 1), HELD], {"x"}),
+        ([replace(HELD, broken=("a claim does not hold",)), HELD], {"x"}),
+        ([replace(HELD, during=replace(QUIET, failures=("503",))), HELD], {"x"}),
     ],
 )
-def test_an_attack_that_held_when_it_was_repeated_is_not_red(sieges: list[Siege], found: set[str]) -> None:
+def test_a_fault_is_red_and_a_delay_where_it_comes_each_time(sieges: list[Siege], found: set[str]) -> None:
     assert red(sieges) == found
 
 
+@pytest.mark.parametrize(
+    "sieges, again",
+    [
+        ([], False),
+        ([HELD], False),
+        ([SLOW], True),
+        ([SLOW, SLOW], True),
+        ([SLOW, SLOW, SLOW], False),
+        ([SLOW, HELD], False),
+        ([ENDED], False),
+        ([replace(SLOW, ended=("the gateway",))], False),
+        ([SLOW, replace(HELD, attack="y"), SLOW], True),
+    ],
+)
+def test_an_attack_is_tried_three_times_where_others_only_waited(sieges: list[Siege], again: bool) -> None:
+    assert comes_again(sieges, "x") == again
+
+
+def test_a_machine_is_calm_where_half_of_the_bounds_holds_without_an_attack() -> None:
+    assert is_calm(QUIET)
+    assert not is_calm(replace(QUIET, failures=("503",)))
+    assert not is_calm(replace(QUIET, livez=Durations(seconds=(0.051,))))
+    assert not is_calm(replace(QUIET, commands=Durations(seconds=(0.51,))))
+    assert not is_calm(replace(QUIET, commands=Durations(seconds=())))
+
+
 def test_the_table_shows_the_baseline_and_why_a_siege_is_red() -> None:
-    lines = table(QUIET, [HELD, replace(HELD, attack="y", ended=("the gateway",))])
-    assert [line.split()[0] for line in lines] == ["attack", "(quiet)", "x", "y", "the"]
-    assert [line.split()[-1] for line in lines[2:4]] == ["holds", "RED"]
+    lines = table(QUIET, [HELD, replace(HELD, attack="y", ended=("the gateway",)), SLOW])
+    assert [line.split()[0] for line in lines] == ["attack", "(quiet)", "x", "y", "the", "x", "p99"]
+    assert [line.split()[-1] for line in (lines[2], lines[3], lines[5])] == ["holds", "RED", "slow"]
 
 
 @pytest.mark.parametrize("name", names())

@@ -1,12 +1,9 @@
 """32 MB a second from children that each write 60,000 bytes and are gone before anybody looks"""
 
-import os
-from pathlib import Path
-
-from tests.siege.attack import Target
+from tests.siege.attack import Target, used_mb
 from tests.siege.fortress import DISK_MB
 
-SECONDS = 8.0
+SECONDS = 7.0
 OVERSHOOT_MB = 64
 COMMAND = r"""exec python3 - <<'END'
 import os, signal, time
@@ -16,10 +13,10 @@ for parent in range(4):
     if os.fork() == 0:
         break
 else:
-    time.sleep(7)
+    time.sleep(6)
     raise SystemExit
 count = 0
-while (now := time.time() - begun) < 6.5:
+while (now := time.time() - begun) < 5.5:
     count += 1
     if os.fork() == 0:
         try:
@@ -33,13 +30,5 @@ END"""
 
 
 def holds(target: Target) -> None:
-    found = [where for where in Path(target.home).rglob(f"*{target.container}*") if where.is_dir()]
-    used = sum(_used(where) for where in found) >> 20
-    assert found, f"the files of {target.container} are nowhere below {target.home}"
+    used = used_mb(target, target.container)
     assert used <= DISK_MB + OVERSHOOT_MB, f"{used} MiB were written at a limit of {DISK_MB} MiB"
-
-
-def _used(directory: Path) -> int:
-    return sum(
-        os.lstat(os.path.join(where, name)).st_blocks * 512 for where, _, names in os.walk(directory) for name in names
-    )

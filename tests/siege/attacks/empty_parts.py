@@ -2,7 +2,7 @@
 
 from tests.siege.attack import Target
 
-SECONDS = 8.0
+SECONDS = 5.0
 PART = b'--e\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n'
 
 

@@ -2,7 +2,7 @@
 
 from tests.siege.attack import Target
 
-SECONDS = 9.0
+SECONDS = 7.0
 MAKE = r"""exec python3 - <<'END'
 import os
 for top in range(100):

@@ -2,7 +2,7 @@
 
 from tests.siege.attack import Target
 
-SECONDS = 14.0
+SECONDS = 9.0
 LINKS = r"""exec python3 - <<'END'
 import os
 open("/mnt/data/f", "w").close()

@@ -6,7 +6,7 @@ import zipfile
 
 from tests.siege.attack import Target, turn
 
-SECONDS = 8.0
+SECONDS = 5.0
 
 
 def attack(target: Target) -> None:

@@ -17,7 +17,7 @@ file = os.open(raw, os.O_RDWR | os.O_CREAT)
 os.ftruncate(file, 8192)
 held.append(mmap.mmap(file, 8192))
 os.unlink(raw)
-until = time.time() + 4
+until = time.time() + 2.5
 while time.time() < until:
     held[0][0:4096] = b"x" * 4096
 END"""

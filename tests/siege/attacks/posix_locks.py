@@ -1,9 +1,9 @@
 """Locks on every other byte of a file: memory of the kernel that nobody counts"""
 
-SECONDS = 6.0
+SECONDS = 5.0
 COMMAND = r"""exec python3 - <<'END'
 import fcntl, os, time
-until = time.time() + 5
+until = time.time() + 4
 for worker in range(4):
     if os.fork() == 0:
         file = open(f"/mnt/data/l{worker}", "w+")

@@ -6,7 +6,7 @@ import time
 from tests.siege.attack import Target
 
 _held: list[socket.socket] = []
-SECONDS = 6.0
+SECONDS = 4.0
 
 
 def attack(target: Target) -> None:

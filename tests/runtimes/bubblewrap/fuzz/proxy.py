@@ -1,7 +1,9 @@
 """A true agent behind one that lies: it listens where a runtime expects the agent, and passes on what the true one says, changed."""
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -11,11 +13,21 @@ from tests.runtimes.bubblewrap.fuzz.mutations import Liar, ends_that_were_not_as
 _ONE_IN = 40  # connections, of which one ends with what ended all boxes once
 
 
-class LyingProxy:
-    """`seed` is the next connection's; `serve` runs until it is cancelled."""
+class Lies(Protocol):
+    """What is sent in the place of each of the agent's frames, and whether that has been a lie yet, or is to be the last."""
 
-    def __init__(self, listens: Path, agent: Path) -> None:
+    hangs_up: bool
+    has_lied: bool
+
+    def instead(self, kind: int, number: int, payload: bytes) -> bytes: ...
+
+
+class LyingProxy:
+    """`seed` is the next connection's, for which `lies` makes the lies; `serve` runs until it is cancelled."""
+
+    def __init__(self, listens: Path, agent: Path, lies: Callable[[int], Lies] = Liar) -> None:
         self.seed = 0
+        self._lies = lies
         self._listens = listens
         self._agent = agent
 
@@ -43,7 +55,7 @@ class LyingProxy:
                 pass  # one of them has ended
 
     async def _lie(self, agent: socket.socket, host: socket.socket) -> None:
-        liar, buffer = Liar(self.seed), bytearray()
+        liar, buffer = self._lies(self.seed), bytearray()
         while not liar.hangs_up and (data := await _received(agent)):
             buffer += data
             for frame in frames_of(buffer):
