@@ -24,6 +24,7 @@ AS_BOTH = (
     *(f"tests/runtimes/bubblewrap/test_{name}.py" for name in _BOXES),
     "tests/runtimes/test_supervision.py",
     "tests/faults/test_orphans.py",
+    "tests/workspace/test_network.py",
 )
 CASE_OF_A_RUNTIME = "tests/contract/test_runtimes.py::test_promise"
 NODE = re.compile(r"`(tests/[\w/]+\.py(?:::\w+)+)(?:\[([^\]]+)\])?`")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from limpet.core.ports import Process as Process
     from limpet.core.ports import SandboxRef as SandboxRef
     from limpet.core.secret import Secret as Secret
+    from limpet.egress.network import Network as Network
     from limpet.guard.policy.policy import Policy as Policy
     from limpet.guard.redaction.redactor import Redaction as Redaction
     from limpet.wiring import open_workspace as open_workspace
@@ -72,6 +73,7 @@ _HOMES = {
         "SandboxRef",
     ),
     "limpet.core.secret": ("Secret",),
+    "limpet.egress.network": ("Network",),
     "limpet.guard.policy.policy": ("Policy",),
     "limpet.guard.redaction.redactor": ("Redaction",),
     "limpet.wiring": ("open_workspace",),

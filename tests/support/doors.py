@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 import trustme
 
+from limpet.core.network import DoorListeners
 from limpet.egress.door import Door, DoorLimits
-from limpet.egress.listeners import DoorListeners
 from limpet.egress.policy import EgressPolicy, read_policy
 from limpet.egress.records import EgressRecord
 

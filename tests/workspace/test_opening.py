@@ -76,12 +76,12 @@ async def test_a_wall_for_nothing_is_no_wall_to_want() -> None:
 
 async def test_what_is_needed_and_not_offered_fails_at_opening_also_when_a_box_is_entered_again(home: Path) -> None:
     async with opened("bubblewrap", home) as runtime:
-        with pytest.raises(OfferMissing, match="network_policy"):
-            async with open_in(runtime, opening=SandboxOptions(needs=frozenset({Offer.NETWORK_POLICY}))):
+        with pytest.raises(OfferMissing, match="secrets"):
+            async with open_in(runtime, opening=SandboxOptions(needs=frozenset({Offer.SECRETS}))):
                 pytest.fail("It opened.")
         async with open_in(runtime) as box:
-            again = SandboxOptions(ref=box.ref, needs=frozenset({Offer.NETWORK_POLICY}), lifetime="ttl")
-            with pytest.raises(OfferMissing, match="network_policy"):
+            again = SandboxOptions(ref=box.ref, needs=frozenset({Offer.SECRETS}), lifetime="ttl")
+            with pytest.raises(OfferMissing, match="secrets"):
                 async with open_in(runtime, opening=again):
                     pytest.fail("It opened.")
 

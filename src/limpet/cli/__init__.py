@@ -86,6 +86,11 @@ UnsafeLocal = Annotated[
     bool, typer.Option("--unsafe-local", help="Allow the runtime local: commands run on this host, unprotected.")
 ]
 
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option("--allow", "--allow-host", metavar="HOST", help="The box may reach this host; may be given again."),
+]
+
 Url = Annotated[str, typer.Option(envvar="LIMPET_URL", help="ContainerPath the gateway is.")]
 
 
@@ -127,12 +132,13 @@ def run_command(
     timeout: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds until it is killed (exit code 124).")
     ] = None,
+    allow: AllowHost = None,
     unsafe_local: UnsafeLocal = False,
 ) -> None:
     """Run one command in a fresh box. Exits with its code."""
     from limpet.cli.run import run
 
-    raise typer.Exit(run(command, runtime=runtime, timeout=timeout, unsafe_local=unsafe_local))
+    raise typer.Exit(run(command, runtime=runtime, timeout=timeout, unsafe_local=unsafe_local, allow=allow or ()))
 
 
 @app.command("shell")
@@ -167,6 +173,9 @@ def mcp_command(
     config: Annotated[Path | None, typer.Option(help="All rules: TOML with the table tools.modules.shell.")] = None,
     allow: Annotated[list[str] | None, typer.Option(metavar="CMD", help="Only these commands may run.")] = None,
     block: Annotated[list[str] | None, typer.Option(metavar="CMD", help="These commands may not run.")] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="HOST", help="The box may reach this host; may be given again.")
+    ] = None,
     readonly: Annotated[bool, typer.Option("--readonly", help="Commands may only read.")] = False,
     allowed_path: Annotated[
         list[str] | None, typer.Option(metavar="DIR", help="Commands may name paths in the box's own places and here.")
@@ -194,7 +203,7 @@ def mcp_command(
         runtime=runtime, name=name, directory=directory, config=config, allow=tuple(allow or ()), block=tuple(block or ()),
         allowed_paths=tuple(allowed_path or ()), readonly=readonly, confirm_destructive=confirm_destructive,
         max_duration=max_duration, enforce=enforce, shell_cmd=shell_cmd, unsafe_local=unsafe_local, http=http,
-        sessions=sessions, idle=idle,
+        sessions=sessions, idle=idle, allow_hosts=tuple(allow_host or ()),
     )  # fmt: skip
     mcp(options)
 

@@ -14,7 +14,7 @@ import anyio
 
 from limpet import wiring
 from limpet.cli.loading import end_loading
-from limpet.cli.run import refuse_unmeant
+from limpet.cli.run import hosts_of, refuse_unmeant
 from limpet.core.errors import ConfigInvalid
 from limpet.core.hiding import HidingFormatter, protect
 from limpet.core.loopback import is_loopback
@@ -61,6 +61,7 @@ class Options:
     http: str | None
     sessions: int
     idle: float
+    allow_hosts: tuple[str, ...] = ()
 
 
 def mcp(options: Options) -> None:
@@ -127,7 +128,7 @@ def _offering(options: Options, rules: ShellConfig, runtime: Runtime) -> Offerin
     def opened(approver: Approver) -> Any:
         return wiring.open_workspace(
             options.name, runtime=runtime, directory=options.directory, policy=rules.policy, redaction=rules.redaction,
-            approver=approver,
+            approver=approver, network=hosts_of(options.allow_hosts),
         )  # fmt: skip
 
     return Offering(

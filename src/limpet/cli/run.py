@@ -23,15 +23,17 @@ from limpet.workspace.workspace import EXEC, LETTING_GO, Workspace, as_program
 CODE_OF_A_BROKEN_PIPE = 141  # as shells report SIGPIPE
 
 
-def run(command: Sequence[str], *, runtime: str, timeout: float | None, unsafe_local: bool) -> int:
+def run(
+    command: Sequence[str], *, runtime: str, timeout: float | None, unsafe_local: bool, allow: Sequence[str] = ()
+) -> int:
     """Run it and return its exit code: 124 for a timeout, 125 where its box was lost under it.
 
     One word is a script for the box's shell, several are a program and its arguments. Its standard input is this program's, as
-    it comes; where the runtime takes none and bytes were sent, a line on standard error says that they were not read. Raises
-    LimpetError where no box can be had.
+    it comes; where the runtime takes none and bytes were sent, a line on standard error says that they were not read. `allow` are
+    the hosts that it may reach. Raises LimpetError where no box can be had.
     """
     refuse_unmeant("limpet run", runtime, unsafe_local=unsafe_local)
-    return anyio.run(_run, command, runtime, timeout)
+    return anyio.run(_run, command, runtime, timeout, allow)
 
 
 def refuse_unmeant(command: str, runtime: str, *, unsafe_local: bool) -> None:
@@ -42,11 +44,11 @@ def refuse_unmeant(command: str, runtime: str, *, unsafe_local: bool) -> None:
         )
 
 
-async def _run(command: Sequence[str], runtime: str, timeout: float | None) -> int:
+async def _run(command: Sequence[str], runtime: str, timeout: float | None, allow: Sequence[str]) -> int:
     reader_left = anyio.Event()
     async with (
         wiring.load_runtime(runtime, where="limpet run", key="--runtime") as opened,
-        wiring.open_workspace("run", runtime=opened) as box,
+        wiring.open_workspace("run", runtime=opened, network=hosts_of(allow)) as box,
     ):
         takes_input = Offer.STDIN in opened.offers
         program = as_program(_program(command, opened.offers))
@@ -79,6 +81,11 @@ async def run_here(box: Workspace, command: Command, stop: anyio.Event) -> RunRe
             await process.abort()
             await process.forget()
     return delivery.result(outcome, duration=anyio.current_time() - begun)
+
+
+def hosts_of(allow: Sequence[str]) -> str | tuple[str, ...] | None:
+    """What `--allow` and `--allow-host` mean: hosts, or "open" alone."""
+    return "open" if tuple(allow) == ("open",) else tuple(allow) or None
 
 
 def _program(command: Sequence[str], offers: frozenset[Offer]) -> str | Sequence[str]:

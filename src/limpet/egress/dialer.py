@@ -4,8 +4,7 @@ One answer that is not public poisons the whole name (DNS rebinding), and the ad
 `tests/egress/test_dialer.py` tries to get around it.
 """
 
-import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from typing import Any
 
@@ -13,39 +12,8 @@ import anyio
 import httpcore2
 
 from limpet.core.errors import FetchFailed, FetchRefused
-from limpet.egress.addresses import Address, Network, canonical_host, is_public
-
-RESOLVING = 5.0  # seconds
-CONNECTING = 10.0
-MOST_TRIED = 4
-
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-
-
-async def system_resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses that the host's resolver gives for a name, as text. Raises OSError."""
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-async def checked_addresses(
-    name: str, port: int, *, resolve: Resolve = system_resolve, allowed: Sequence[Network] = ()
-) -> list[Address]:
-    """What a canonical name resolves to, once, and only where all of it may be dialed. Raises FetchFailed, FetchRefused."""
-    try:
-        with anyio.fail_after(RESOLVING):
-            answers = await resolve(name, port)
-    except (OSError, UnicodeError, TimeoutError) as error:
-        raise FetchFailed(f"The name {name} could not be resolved.") from error
-    try:
-        addresses = [ip_address(answer) for answer in answers]
-    except ValueError as error:
-        raise FetchFailed(f"The name {name} resolves to something that is not an address.") from error
-    if not addresses:
-        raise FetchFailed(f"The name {name} has no address.")
-    if not all(is_public(address, allowed=allowed) for address in addresses):
-        raise not_public(name)
-    return addresses
+from limpet.egress.addresses import Network, canonical_host, is_public
+from limpet.egress.resolver import CONNECTING, MOST_TRIED, Resolve, checked_addresses, not_public, system_resolve
 
 
 class PublicOnly(httpcore2.AsyncNetworkBackend):
@@ -101,10 +69,3 @@ class PublicOnly(httpcore2.AsyncNetworkBackend):
             return stream
         await stream.aclose()
         raise not_public(name)
-
-
-def not_public(name: str) -> FetchRefused:
-    """The refusal of a name that leads elsewhere. It names no address: a client must not learn the internal network."""
-    return FetchRefused(
-        f"{name} is not a host of the public internet.", "Give a URL that is reachable from the public internet."
-    )

@@ -13,18 +13,16 @@ from ipaddress import IPv4Address
 
 import anyio
 
+from limpet.core.network import DOOR_ADDRESS, DoorListeners
 from limpet.egress.connection import BoxConnection
-from limpet.egress.dialer import Resolve, system_resolve
 from limpet.egress.dns_answers import MOST_QUERY, answer
-from limpet.egress.listeners import DoorListeners
 from limpet.egress.policy import Admitted, Decision, EgressPolicy, Reason, Refused
 from limpet.egress.records import EgressRecord, OnRecord, record_of
 from limpet.egress.refusals import response
+from limpet.egress.resolver import Resolve, system_resolve
 from limpet.egress.streams import ReadAhead, SocketStream
 from limpet.egress.upstream_dialer import dial
 
-ADDRESS = IPv4Address("198.18.0.1")  # of a range that no network uses (RFC 2544)
-SERVICE_ADDRESSES = IPv4Address("198.18.1.0")  # the address of the n-th service of the host lies n behind it
 log = logging.getLogger("limpet.egress")
 
 
@@ -176,7 +174,7 @@ class Door:
     def _locate(self, name: str) -> IPv4Address | None:
         if name in self._services:
             return self._services[name] if self.policy.knows(name) else None
-        return ADDRESS if self.policy.knows(name) else None
+        return DOOR_ADDRESS if self.policy.knows(name) else None
 
     async def _end_idle(self) -> None:
         while True:

@@ -14,7 +14,8 @@ import anyio
 import httpcore2
 
 from limpet.core.errors import FetchError, FetchFailed, FetchRefused
-from limpet.egress.dialer import PublicOnly, Resolve, system_resolve
+from limpet.egress.dialer import PublicOnly
+from limpet.egress.resolver import Resolve, system_resolve
 from limpet.egress.settings import FetchSettings
 
 MOST_URL = 8192

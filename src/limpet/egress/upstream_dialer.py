@@ -8,8 +8,8 @@ import anyio
 
 from limpet.core.errors import FetchError, FetchRefused
 from limpet.egress.addresses import is_public
-from limpet.egress.dialer import CONNECTING, MOST_TRIED, Resolve, checked_addresses, system_resolve
 from limpet.egress.policy import Admitted, EgressPolicy, Reason, Refused
+from limpet.egress.resolver import CONNECTING, MOST_TRIED, Resolve, checked_addresses, system_resolve
 from limpet.egress.streams import SocketStream
 
 

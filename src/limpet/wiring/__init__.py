@@ -4,8 +4,9 @@ Each is loaded when it is asked for, so that starting costs what is used.
 """
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from limpet.core.errors import ConfigInvalid
 from limpet.core.home import home_directory
 from limpet.core.ports import Limits, Offer, Runtime, SandboxRef
+from limpet.egress.network import Network
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
 from limpet.workspace.approvals import Approver
-from limpet.workspace.argument_checks import refuse_misused
+from limpet.workspace.argument_checks import checked_network, refuse_misused
 from limpet.workspace.audit import OnAudit
 from limpet.workspace.capabilities import read_capabilities
 from limpet.workspace.context import WorkspaceContext
@@ -77,29 +79,23 @@ def open_workspace(
     name: str = "box",
     *,
     runtime: str | Runtime = "bubblewrap",
-    lifetime: Literal["process", "ttl"] = "process",
-    ttl: float = DEFAULT_TTL,
-    ref: SandboxRef | None = None,
-    directory: Path | str | None = None,
-    image: Path | str | None = None,
+    lifetime: Literal["process", "ttl"] = "process", ttl: float = DEFAULT_TTL, ref: SandboxRef | None = None,
+    directory: Path | str | None = None, image: Path | str | None = None, home: Path | None = None,
     limits: Limits | None = None,
     env: Mapping[str, str] | None = None,
     needs: frozenset[Offer] = frozenset(),
-    home: Path | None = None,
-    capabilities: Mapping[str, Any] | None = None,
-    policy: Policy | None = None,
-    redaction: Redaction | None = None,
-    audit: OnAudit | None = None,
-    approver: Approver | None = None,
-    session: str = "",
-) -> WorkspaceContext:
+    network: Network | Sequence[str] | str | None = None,
+    capabilities: Mapping[str, Any] | None = None, policy: Policy | None = None, redaction: Redaction | None = None,
+    audit: OnAudit | None = None, approver: Approver | None = None, session: str = "",
+) -> WorkspaceContext:  # fmt: skip
     """A workspace to run commands in: for the time of an `async with`, or from `await …open()` to `await box.close()`.
 
     `runtime` is a name (bubblewrap, local, memory) or a runtime of your own that is open. With lifetime "process" the box ends
     with the block (or `close`) and with this process; with "ttl" it lives on until it has been idle for `ttl` seconds, and `ref=box.ref`
-    enters it again, also from another process. `directory` keeps its files (else they go with it), `home` is where the
-    runtime keeps its own things. `capabilities` are such as `{"shell": {"allowedCommands": ["ls"]}, "fs": True}`; None is
-    all of them. The rules are as in `workspace.opening.WorkspaceOptions`: they are this process's, and given again with a `ref`.
+    enters it again, also from another process. `directory` keeps its files (else they go with it), `home` the runtime's own things.
+    `capabilities` are such as `{"shell": {"allowedCommands": ["ls"]}, "fs": True}`; None is all of them.
+    `network` are hosts to be reached, as ["api.example.com", "*.example.org"] or a `limpet.Network`; None is none (docs/egress.md). The
+    rules are as in `workspace.opening.WorkspaceOptions`: they are this process's, and given again with a `ref`.
 
     Raises, when it is opened:
         ConfigInvalid: an argument is unknown, of another type or contradicts another.
@@ -109,21 +105,30 @@ def open_workspace(
         SandboxGone: `ref` names a box that has ended.
     """
     opening = SandboxOptions(
-        lifetime=lifetime, ttl=ttl, ref=ref, limits=limits or Limits(), env=env or {}, needs=needs,
-        directory=Path(directory) if isinstance(directory, str) else directory,
-        image=Path(image) if isinstance(image, str) else image,
+        lifetime=lifetime, ttl=ttl, ref=ref, directory=_path(directory), image=_path(image),
+        limits=limits or Limits(), env=env or {}, needs=needs,
     )  # fmt: skip
     rules = WorkspaceOptions(
-        capabilities=capabilities, policy=policy, redaction=redaction, audit=audit, approver=approver, session=session
-    )
-    return WorkspaceContext(lambda: _opened(name, runtime, opening, rules, home))
+        capabilities=capabilities, policy=policy, redaction=redaction, audit=audit, approver=approver, session=session,
+    )  # fmt: skip
+    return WorkspaceContext(lambda: _opened(name, runtime, opening, rules, home, network))
+
+
+def _path(given: Path | str | None) -> Path | None:
+    return Path(given) if isinstance(given, str) else given
 
 
 @asynccontextmanager
 async def _opened(
-    name: str, runtime: str | Runtime, opening: SandboxOptions, rules: WorkspaceOptions, home: Path | None
+    name: str,
+    runtime: str | Runtime,
+    opening: SandboxOptions,
+    rules: WorkspaceOptions,
+    home: Path | None,
+    network: object,
 ) -> AsyncIterator[Workspace]:
     refuse_misused(name=name, runtime=runtime, opening=opening, rules=rules)
+    opening = replace(opening, network=checked_network(network))
     async with AsyncExitStack() as stack:
         if isinstance(runtime, str):
             runtime = await stack.enter_async_context(_swept(_runtime_for(runtime, home, rules.capabilities)))

@@ -10,6 +10,7 @@ from typing import Any
 from limpet.core.command import Command, Script
 from limpet.core.errors import BadCommand, ConfigInvalid
 from limpet.core.ports import Limits, Offer, SandboxRef
+from limpet.egress.network import Network, read_network
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
 
@@ -45,6 +46,14 @@ def refuse_misused(*, name: Any, runtime: Any, opening: Any, rules: Any) -> None
             raise _wrong(key, "must be a function", called)
     if not isinstance(rules.session, str):
         raise _wrong("session", "must be a text", rules.session)
+
+
+def checked_network(given: Any) -> Network | None:
+    """What a box may reach, from whatever was given. Raises ConfigInvalid."""
+    try:
+        return read_network(given)
+    except ValueError as error:
+        raise ConfigInvalid(WHERE, "network", f"{error}.") from error
 
 
 def refuse_no_rules(where: str, *, policy: Any, redaction: Any) -> None:

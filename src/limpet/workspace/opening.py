@@ -26,6 +26,7 @@ from limpet.core.ports import (
     WhileOwned,
 )
 from limpet.core.secret import Secret
+from limpet.egress.network import PROXY_ENVIRONMENT, Network
 from limpet.guard.policy.environment import secrets_in
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction, Redactor
@@ -35,6 +36,7 @@ from limpet.workspace.capabilities import Capabilities, read_capabilities
 from limpet.workspace.command_guard import CommandGuard
 from limpet.workspace.judge_factory import BashReader, JudgeFactory
 from limpet.workspace.names import refuse_reserved
+from limpet.workspace.network import opened_door
 from limpet.workspace.path_resolver import BoxDirectories, find_directories
 from limpet.workspace.walls import held_walls, refuse_unheld, walls_of
 from limpet.workspace.workspace import Workspace
@@ -51,7 +53,8 @@ class SandboxOptions:
 
     `lifetime` "process" ends the box with the block (and with this process, however that ends). "ttl" lets it live on until
     it has been idle for `ttl` seconds; `ref`, from an earlier workspace's `ref`, enters that one again instead of making a
-    new one; then `lifetime` only says whether it ends with the block. The rest is as in SandboxSpec.
+    new one; then `lifetime` only says whether it ends with the block. `network` is what it may
+    reach, for the time of the block (None: nothing). The rest is as in SandboxSpec.
     """
 
     lifetime: Literal["process", "ttl"] = "process"
@@ -63,6 +66,7 @@ class SandboxOptions:
     env: Mapping[str, str] = field(default_factory=dict)
     read_only: Mapping[str, Path] = field(default_factory=dict)
     needs: frozenset[Offer] = frozenset()
+    network: Network | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +111,9 @@ async def open_in(
         async with BashReader() as reader:
             surroundings = JudgeFactory(sandbox, places, reader=reader, walls=held)
             made = _rules(name, rules, capabilities, surroundings, secrets_in(opening.env))
-            yield Workspace(sandbox, rules=made.with_more(policy=policy, redaction=rules.redaction), clock=rules.clock)
+            more = made.with_more(policy=policy, redaction=rules.redaction)
+            async with opened_door(sandbox, name, opening.network):
+                yield Workspace(sandbox, rules=more, clock=rules.clock)
     finally:
         with anyio.move_on_after(CLOSING, shield=True):
             await _close(sandbox, opening)
@@ -126,7 +132,7 @@ def _held(runtime: Runtime, opening: SandboxOptions, walls: Walls) -> Walls:
 async def _enter(runtime: Runtime, name: str, opening: SandboxOptions, walls: Walls) -> Sandbox:
     if opening.ref is None:
         return await runtime.create(_spec(name, opening, walls))
-    for offer in opening.needs | {Offer.ATTACH}:
+    for offer in opening.needs | _of_network(opening) | {Offer.ATTACH}:
         if offer not in runtime.offers:
             raise OfferMissing(runtime.name, offer.value, [one.value for one in runtime.offers])
     return await runtime.attach(opening.ref)
@@ -172,8 +178,12 @@ def _spec(name: str, opening: SandboxOptions, walls: Walls) -> SandboxSpec:
         directory=opening.directory,
         image=opening.image,
         limits=opening.limits,
-        env=opening.env,
+        env=opening.env if opening.network is None else {**PROXY_ENVIRONMENT, **opening.env},
         read_only=opening.read_only,
         walls=walls,
-        needs=opening.needs | ({Offer.ATTACH} if opening.lifetime == "ttl" else frozenset()),
+        needs=opening.needs | _of_network(opening) | ({Offer.ATTACH} if opening.lifetime == "ttl" else frozenset()),
     )
+
+
+def _of_network(opening: SandboxOptions) -> frozenset[Offer]:
+    return frozenset() if opening.network is None else frozenset({Offer.NETWORK_POLICY})

@@ -9,6 +9,7 @@ import pytest
 
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import SandboxGone
+from limpet.core.network import DoorListeners, DoorPlan
 from limpet.core.ports import SandboxRef
 from limpet.runtimes.agent import wire
 from limpet.runtimes.agent_client.client import Client
@@ -40,7 +41,14 @@ async def _a_box_played_here() -> AsyncIterator[tuple[BubblewrapSandbox, socket.
         limits = TimeLimits(AgentProcess(boot_id="b", pid=0, started=""), client, supervisor, grace=1.0)
         yield (
             BubblewrapSandbox(
-                ref, client, other.files, memory.offers, ending=_nothing, leaving=_nothing, time_limits=limits
+                ref,
+                client,
+                other.files,
+                memory.offers,
+                ending=_nothing,
+                leaving=_nothing,
+                time_limits=limits,
+                listening=_closed,
             ),
             theirs,
         )
@@ -50,6 +58,10 @@ async def _a_box_played_here() -> AsyncIterator[tuple[BubblewrapSandbox, socket.
 
 async def _nothing(*_: str) -> None:
     """There is no box to end."""
+
+
+async def _closed(plan: DoorPlan) -> DoorListeners:
+    return DoorListeners()
 
 
 async def _asked(theirs: socket.socket, received: bytearray) -> int:

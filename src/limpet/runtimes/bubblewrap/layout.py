@@ -10,7 +10,8 @@ from pathlib import Path
 
 from limpet.core.box_directories import DATA, HOME, LASTING
 from limpet.core.errors import BootFailed
-from limpet.core.ports import SandboxSpec
+from limpet.core.network import DOOR_ADDRESS
+from limpet.core.ports import Offer, SandboxSpec
 from limpet.runtimes.bubblewrap import user_environment
 from limpet.runtimes.bubblewrap.settings import BoxPaths
 from limpet.runtimes.bubblewrap.walls import AGENTS_PROGRAMS, BuiltWalls, build
@@ -19,6 +20,7 @@ USER = 1000  # inside
 HOST_NAME = "box"
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 _IMAGE_SETTINGS = "/run/limpet/etc"
+_NAME_SERVER = f"nameserver {DOOR_ADDRESS}\noptions timeout:2 attempts:2\n"
 _BUNDLES = (CERTIFICATES, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 # What programs in the host's /usr expect to find and what says nothing about the host's people.
 _HARMLESS_SETTINGS = (
@@ -121,7 +123,7 @@ def _make_directories(spec: SandboxSpec, place: BoxPaths, image: Path | None, us
     private = place.private
     for directory in (*files.values(), *private):
         directory.mkdir(mode=0o700, exist_ok=True)
-    _write_settings(_settings(place), image)
+    _write_settings(_settings(place), image, spec)
     for directory in {lasting, place.directory, *files.values(), *private}:
         if user_id is not None:
             os.chown(directory, user_id, user_id, follow_symlinks=False)
@@ -153,8 +155,8 @@ def _reachable(directory: Path, place: BoxPaths, user_id: int | None, carried: l
     return source
 
 
-def _write_settings(settings: Path, image: Path | None) -> None:
-    """A private /etc: one user, no name servers, none of the host's accounts."""
+def _write_settings(settings: Path, image: Path | None, spec: SandboxSpec) -> None:
+    """A private /etc: one user, no name server but its door's, none of the host's accounts."""
     texts = {
         "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{USER}:{USER}:agent:{HOME}:/bin/bash\n"
         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
@@ -162,7 +164,7 @@ def _write_settings(settings: Path, image: Path | None) -> None:
         "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost ip6-loopback\n",
         "hostname": f"{HOST_NAME}\n",
         "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nprotocols: files\nservices: files\n",
-        "resolv.conf": "",
+        "resolv.conf": _NAME_SERVER if Offer.NETWORK_POLICY in spec.needs else "",
     }
     (settings / "ssl/certs").mkdir(parents=True)
     for file, text in texts.items():

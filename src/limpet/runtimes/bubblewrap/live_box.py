@@ -11,10 +11,11 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from limpet.core.errors import SandboxClosed, SandboxGone
+from limpet.core.network import DoorListeners, DoorPlan
 from limpet.core.ports import SandboxRef
 from limpet.runtimes.agent import wire
 from limpet.runtimes.agent_client.client import connect
-from limpet.runtimes.bubblewrap import box, ending
+from limpet.runtimes.bubblewrap import box, door_sockets, ending
 from limpet.runtimes.bubblewrap.limits import bounding_helper
 from limpet.runtimes.bubblewrap.limits.disk_looks import WatchedDisk, children_of
 from limpet.runtimes.bubblewrap.limits.disk_watch import Lanes, watch
@@ -141,6 +142,10 @@ class LiveBox:
         )
         with self._watching:
             await watch(watched, self.client, self._shared.lanes)
+
+    async def listen(self, plan: DoorPlan) -> DoorListeners:
+        """See `core.network.NetworkedSandbox.listen`."""
+        return await door_sockets.listen(self._agent, plan)
 
     async def leave(self) -> None:
         """Release it. It goes on running, unless its lifetime is that of its creator and that is this process."""

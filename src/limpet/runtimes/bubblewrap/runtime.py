@@ -49,6 +49,7 @@ _OFFERS = frozenset(
         Offer.DIRECTORY,
         Offer.ATTACH,
         Offer.ISOLATION,
+        Offer.NETWORK_POLICY,
     }
 )
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -251,6 +252,7 @@ class BubblewrapRuntime:
             ending=ending,
             leaving=leaving,
             time_limits=live.time_limits,
+            listening=live.listen,
         )
         self._living.add(sandbox)
         live.supervisor.start("watches its disk", live.watch, ref)

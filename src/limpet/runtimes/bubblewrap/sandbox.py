@@ -12,6 +12,7 @@ from limpet.core.errors import (
     SandboxGone,
     WorkingDirectoryMissing,
 )
+from limpet.core.network import DoorListeners, DoorPlan
 from limpet.core.ports import Files, Offer, SandboxRef
 from limpet.runtimes.agent import wire
 from limpet.runtimes.agent_client.client import Client
@@ -25,7 +26,7 @@ from limpet.runtimes.impossible import refuse_impossible
 
 class BubblewrapSandbox:
     """core.ports.Sandbox. `ending` ends the box and clears what it had; `leaving` only lets go of it; `time_limits` hold those of its
-    commands."""
+    commands; `listening` opens sockets in its network."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class BubblewrapSandbox:
         ending: Callable[[], Awaitable[None]],
         leaving: Callable[[], Awaitable[None]],
         time_limits: TimeLimits,
+        listening: Callable[[DoorPlan], Awaitable[DoorListeners]],
     ) -> None:
         self._ref = ref
         self._client = client
@@ -45,6 +47,7 @@ class BubblewrapSandbox:
         self._ending = ending
         self._leaving = leaving
         self._time_limits = time_limits
+        self._listening = listening
         self._processes: dict[int, BoxProcess] = {}
         self._closed = False
 
@@ -142,6 +145,11 @@ class BubblewrapSandbox:
         process = self._processes.pop(number, None)
         if process is not None:
             process.end(outcome)
+
+    async def listen(self, plan: DoorPlan) -> DoorListeners:
+        """See `core.network.NetworkedSandbox`."""
+        self._require_open()
+        return await self._listening(plan)
 
     async def touch(self) -> None:
         self._require_open()

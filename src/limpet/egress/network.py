@@ -1,0 +1,65 @@
+"""What a box may reach, as the library and the command line take it, and what programs in the box need to know of its door."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from limpet.core.network import DOOR_ADDRESS, PROXY_PORT, DoorPlan
+from limpet.egress.policy import WEB_PORTS, EgressPolicy, read_policy
+from limpet.egress.resolver import Resolve, system_resolve
+
+OPEN = "open"
+_PROXY = f"http://{DOOR_ADDRESS}:{PROXY_PORT}"
+_DIRECTLY = "localhost,127.0.0.1,::1,0.0.0.0,box"
+# Programs that know proxies say more of a refusal than those that find no name; those that do not are carried all the same.
+PROXY_ENVIRONMENT: Mapping[str, str] = {
+    **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _PROXY),
+    "no_proxy": _DIRECTLY,
+    "NO_PROXY": _DIRECTLY,
+    "NODE_USE_ENV_PROXY": "1",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """`hosts` such as `api.example.com` or `*.example.com` may be reached on the ports 80 and 443 and on `ports`.
+
+    `hosts=("open",)` is every host of the public internet. `services` are services of this host: `{"db": "127.0.0.1:5432"}` is seen in the
+    box as `db.host.internal:5432`. `networks` such as `10.1.0.0/16` may be reached beside the public internet, by name. `resolve` looks
+    names up, outside the box (None: as this host does).
+    """
+
+    hosts: Sequence[str] = ()
+    ports: Sequence[int] = ()
+    services: Mapping[str, str] = field(default_factory=dict)
+    networks: Sequence[str] = ()
+    resolve: Resolve | None = field(default=None, repr=False)
+
+    def policy(self) -> EgressPolicy:
+        """Raises ValueError, whose text says what would be right."""
+        return read_policy(self.hosts, ports=self.ports, services=self.services, networks=self.networks)
+
+    @property
+    def resolver(self) -> Resolve:
+        return self.resolve or system_resolve
+
+
+def read_network(given: object) -> Network | None:
+    """From what a caller gave: None or "none", "open", hosts, or a Network. Raises ValueError."""
+    if given is None or given == "none":
+        return None
+    if isinstance(given, str):
+        if given != OPEN:
+            raise ValueError(f'{given[:100]!r} is neither "none" nor "open"; give hosts as a list, ["{given[:100]}"]')
+        network = Network(hosts=(OPEN,))
+    elif isinstance(given, Network):
+        network = given
+    elif isinstance(given, (list, tuple, set, frozenset)) and all(isinstance(each, str) for each in given):
+        network = Network(hosts=tuple(given))
+    else:
+        raise ValueError('must be hosts such as ["api.example.com"], "open", or a limpet.Network')
+    return None if network.policy().grants_nothing else network
+
+
+def plan_for(policy: EgressPolicy) -> DoorPlan:
+    """What its door listens on: the web's ports first."""
+    return DoorPlan(web=(*sorted(WEB_PORTS), *sorted(policy.ports - WEB_PORTS)), services=tuple(policy.services))
