@@ -103,7 +103,7 @@ async def test_every_kind_of_item_has_the_events_of_the_responses_api(wire: str)
     assert isinstance(ended, TurnEnded)
     assert ended.status == "completed"
     assert ended.usage is not None
-    assert (ended.usage["input_tokens"], ended.usage["output_tokens"], ended.usage["total_tokens"]) == (3, 4, 7)
+    assert (ended.usage.input_tokens, ended.usage.output_tokens, ended.usage.total_tokens) == (3, 4, 7)
     assert ended.response["model"].endswith("scripted-1")
     assert len(server.requests) == 1
 

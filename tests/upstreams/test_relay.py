@@ -73,7 +73,7 @@ async def test_a_turn_with_reasoning_text_a_function_and_the_shell_comes_through
     assert isinstance(ended, TurnEnded)
     assert (ended.status, ended.response["model"]) == ("completed", MODEL)
     assert ended.usage is not None
-    assert ended.usage["total_tokens"] == 7
+    assert ended.usage.total_tokens == 7
     (request,) = server.requests
     check_create_response(request.body)
     assert request.headers["authorization"] == f"Bearer {KEY}"

@@ -14,15 +14,10 @@ from limpet.upstreams.upstream import (
     TurnEnded,
     TurnEvent,
 )
+from limpet.upstreams.usage import InputTokensDetails, Usage
 from tests.wire.schema import recording
 
-USAGE = {
-    "input_tokens": 1,
-    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-    "output_tokens": 2,
-    "output_tokens_details": {"reasoning_tokens": 0},
-    "total_tokens": 3,
-}
+USAGE = Usage.counted(given=1, answered=2)
 
 
 def read(events: Iterable[dict[str, Any]], *, function_shell: bool = False) -> list[TurnEvent]:
@@ -76,7 +71,7 @@ def test_real_traffic_gives_each_call_with_its_text_and_passes_the_message_on_un
     assert isinstance(ended, TurnEnded)
     assert (ended.status, ended.response["model"]) == ("completed", "gpt-5.2-2025-12-11")
     assert ended.usage is not None
-    assert ended.usage["input_tokens_details"] == {"cached_tokens": 1024, "cache_write_tokens": 0}
+    assert ended.usage.input_tokens_details == InputTokensDetails(cached_tokens=1024)
 
 
 def test_a_recorded_message_turn_has_no_call() -> None:

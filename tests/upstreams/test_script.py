@@ -15,6 +15,7 @@ from limpet.upstreams.upstream import (
     TurnEnded,
     TurnEvent,
 )
+from limpet.upstreams.usage import Usage
 
 pytestmark = pytest.mark.anyio
 SHELL = ShellOffer(description="a shell")
@@ -117,10 +118,8 @@ async def test_a_message_has_every_event_of_the_api_in_its_order() -> None:
     assert item["status"] == "completed"
     assert isinstance(ended, TurnEnded)
     assert ended.usage is not None
-    assert ended.usage["input_tokens"] == 4  # message, user, input_text, hello
-    assert ended.usage["input_tokens_details"] == {"cached_tokens": 0, "cache_write_tokens": 0}
-    assert ended.usage["output_tokens_details"] == {"reasoning_tokens": 0}
-    assert ended.usage["total_tokens"] == ended.usage["input_tokens"] + ended.usage["output_tokens"]
+    assert ended.usage.input_tokens == 4  # message, user, input_text, hello
+    assert ended.usage == Usage.counted(given=4, answered=ended.usage.output_tokens)
 
 
 async def test_without_a_block_it_says_what_it_does_with_an_example_that_it_would_run() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from limpet.core import exit_codes
 from limpet.core.errors import LimpetError, UpstreamError, UpstreamRefused
+from limpet.responses.resource import ResponseError
 
 Json = dict[str, Any]
 
@@ -23,17 +24,15 @@ def _closed_entry(entry: Json) -> Json:
     return whole
 
 
-def error_of(problem: BaseException) -> Json:
-    """The `error` of a failed response. Its codes are a closed set in strict clients."""
+def error_of(problem: BaseException) -> ResponseError:
+    """The `error` of a failed response."""
     match problem:
         case UpstreamRefused(status=429):
-            return {"code": "rate_limit_exceeded", "message": problem.message}
+            return ResponseError(code="rate_limit_exceeded", message=problem.message)
         case UpstreamRefused(status=400 | 404 | 422):
-            return {"code": "invalid_prompt", "message": problem.message}
+            return ResponseError(code="invalid_prompt", message=problem.message)
         case UpstreamError() | LimpetError():
-            return {"code": "server_error", "message": problem.message}
+            return ResponseError(code="server_error", message=problem.message)
         case _:
-            return {
-                "code": "server_error",
-                "message": "The gateway failed in a way that it did not foresee; its log says more.",
-            }
+            message = "The gateway failed in a way that it did not foresee; its log says more."
+            return ResponseError(code="server_error", message=message)

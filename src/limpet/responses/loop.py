@@ -9,14 +9,17 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import convert
+
 from limpet.containers.wire_objects import shown
 from limpet.responses.command_output import model_copy
-from limpet.responses.shapes import add_usage
+from limpet.responses.resource import ResponseError
 from limpet.responses.shell_call import ShellCalls
 from limpet.responses.turn_forwarder import TurnForwarder
 from limpet.responses.writer import Writer
 from limpet.store.files import ContainerFileRecord
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellOffer, Turn, TurnEnded, TurnEvent, Upstream
+from limpet.upstreams.usage import Usage
 
 Json = dict[str, Any]
 # Calls that only the client can answer.
@@ -48,7 +51,7 @@ class Ending:
 
     status: str
     reason: str | None = None
-    error: Json | None = None
+    error: ResponseError | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,7 +73,7 @@ class Run:
     response_id: str
     streams_shell: bool = True
     is_prewarm: bool = False
-    usage: Json | None = None
+    usage: Usage | None = None
     calls_made: int = 0
 
 
@@ -80,9 +83,10 @@ async def converse(run: Run) -> Ending:
         return Ending(status="completed")
     for number in range(run.bounds.turns):
         turn = await _take_turn(run, offers_shell=_offers_shell(run, number))
-        run.usage = add_usage(run.usage, turn.ended.usage)
+        if turn.ended.usage is not None:
+            run.usage = turn.ended.usage if run.usage is None else run.usage + turn.ended.usage
         if turn.ended.status == "failed":
-            return Ending(status="failed", error=dict(turn.ended.error or {}))
+            return Ending(status="failed", error=_error_of(turn.ended))
         if turn.ended.status == "incomplete":
             return Ending(status="incomplete", reason=turn.ended.incomplete_reason or "max_output_tokens")
         if not turn.calls or _client_must_act(run, turn.items):
@@ -91,6 +95,12 @@ async def converse(run: Run) -> Ending:
             # A forced choice was followed; forcing it again would never let the model answer.
             run.options = {**run.options, "tool_choice": "auto"}
     return Ending(status="completed")
+
+
+def _error_of(ended: TurnEnded) -> ResponseError:
+    if ended.error is None:
+        return ResponseError(code="server_error", message="The provider gave no reason.")
+    return convert(ended.error, ResponseError)
 
 
 def _client_must_act(run: Run, items: Sequence[Json]) -> bool:

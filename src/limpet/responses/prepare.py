@@ -18,8 +18,8 @@ from limpet.responses.metrics import Metrics
 from limpet.responses.placement import Placement, ShellTarget
 from limpet.responses.references import resolved
 from limpet.responses.request import Local, ParsedRequest
+from limpet.responses.resource import resolved_tools
 from limpet.responses.settings import ServerToolSettings
-from limpet.responses.shapes import resolved_tools
 from limpet.responses.shell_call import ShellCalls, ShellHost
 from limpet.responses.shell_description import shell_description
 from limpet.responses.tool_selection import ToolSelection, selected
@@ -30,6 +30,7 @@ from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.routing import ChosenRoute, Router
 from limpet.upstreams.upstream import ShellOffer, Upstream
+from limpet.upstreams.usage import Usage
 
 log = structlog.get_logger()
 Json = dict[str, Any]
@@ -63,7 +64,7 @@ class Prepared:
         self._run = self._run or self.make_run(self.writer)
         return self._run
 
-    def usage(self) -> Json | None:
+    def usage(self) -> Usage | None:
         return self._run.usage if self._run is not None else None
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import anyio
 import structlog
+from msgspec import to_builtins
 
 from limpet.core import events as ev
 from limpet.core.clock import Clock
@@ -19,12 +20,13 @@ from limpet.responses.failures import closed_item, error_of
 from limpet.responses.loop import Ending, converse
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Prepared, Preparer
-from limpet.responses.replay import DecodedEvent, Replayed, StreamEvent, follow, replay
+from limpet.responses.replay import DecodedEvent, StreamEvent, follow, replay
 from limpet.responses.request import ParsedRequest
-from limpet.responses.shapes import response_object
+from limpet.responses.resource import ResponseError, response_object, stored_object
 from limpet.responses.writer import Writer
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
+from limpet.upstreams.usage import Usage
 
 Json = dict[str, Any]
 log = structlog.get_logger()
@@ -121,10 +123,12 @@ class ResponseService:
         """The response object as it is now. Raises NotFound."""
         record = await self._record(tenant, response_id)
         state = await replay(self._journal, response_id)
+        shown: Json
         if state.terminal is not None:
-            shape: Json = state.terminal.data["response"]
-            return shape
-        return self._object(record, state)
+            shown = state.terminal.data["response"]
+        else:
+            shown = to_builtins(stored_object(record, state.snapshot.items()))
+        return shown
 
     async def delete(self, tenant: str, response_id: str) -> None:
         """Stop it if it runs, and forget it and its events. Its container stays. Raises NotFound."""
@@ -219,9 +223,9 @@ class ResponseService:
             live.prepared.made_container = False
 
     async def _announce(self, record: ResponseRecord, writer: Writer) -> None:
-        shape = self._object(record, Replayed())
-        await writer.tell(ev.CREATED, response=shape)
-        await writer.tell(ev.IN_PROGRESS, response=shape)
+        begun = to_builtins(stored_object(record, ()))
+        await writer.tell(ev.CREATED, response=begun)
+        await writer.tell(ev.IN_PROGRESS, response=begun)
 
     async def _converse(self, live: _Live) -> Ending:
         response_id, writer = live.prepared.record.id, live.prepared.writer
@@ -241,7 +245,7 @@ class ResponseService:
             log.exception("run_broke", response_id=response_id)
             return Ending(status="failed", error=error_of(fault))
 
-    async def _finish(self, record: ResponseRecord, writer: Writer, ending: Ending, usage: Json | None) -> None:
+    async def _finish(self, record: ResponseRecord, writer: Writer, ending: Ending, usage: Usage | None) -> None:
         """Close what is open, write down how it ended, then tell it: the row is true before a client sees the last event."""
         ev.move(ev.RESPONSE_MOVES, "in_progress", ending.status)
         self._metrics.responses.labels(ending.status).inc()
@@ -253,21 +257,23 @@ class ResponseService:
         if record.request.get("store") is not False:
             items = [str(item["id"]) for item in writer.snapshot.items() if item.get("id")]
             await self._responses.finish(
-                record.id, status=ending.status, completed_at=at, usage=usage, error=ending.error, items=items
+                record.id,
+                status=ending.status,
+                completed_at=at,
+                usage=to_builtins(usage),
+                error=to_builtins(ending.error),
+                items=items,
             )
-        shape = response_object(
-            response_id=record.id,
+        ended = response_object(
+            record,
             status=ending.status,
-            created_at=record.created_at,
             completed_at=at,
-            request=record.request,
-            container_id=record.container_id,
             output=writer.snapshot.items(),
             usage=usage,
             error=ending.error,
             incomplete_reason=ending.reason,
         )
-        await writer.tell(f"response.{ending.status}", response=shape)
+        await writer.tell(f"response.{ending.status}", response=to_builtins(ended))
 
     async def _end_orphans(self) -> None:
         """Runs whose process died end `failed`, with what they had. Their commands go on in their boxes until their own time is over."""
@@ -282,7 +288,7 @@ class ResponseService:
             if state.next_seq == 0:
                 await self._announce(record, writer)
             await self._preparer.end_unused(record)
-            lost = {"code": "server_error", "message": "The gateway stopped while this response was running."}
+            lost = ResponseError(code="server_error", message="The gateway stopped while this response was running.")
             await self._finish(record, writer, Ending(status="failed", error=lost), None)
             await writer.close()
             log.warning("response_was_lost", response_id=record.id)
@@ -293,19 +299,5 @@ class ResponseService:
         state = await replay(self._journal, record.id)
         if current is None or state.terminal is not None or f"response.{current.status}" not in ev.TERMINAL:
             return None
-        shape = self._object(current, state)
-        return DecodedEvent(seq=state.next_seq, type=f"response.{current.status}", data={"response": shape})
-
-    def _object(self, record: ResponseRecord, state: Replayed) -> Json:
-        return response_object(
-            response_id=record.id,
-            status=record.status,
-            created_at=record.created_at,
-            completed_at=record.completed_at,
-            request=record.request,
-            container_id=record.container_id,
-            output=state.snapshot.items(),
-            usage=record.usage,
-            error=record.error,
-            incomplete_reason="max_output_tokens" if record.status == "incomplete" else None,
-        )
+        ended = to_builtins(stored_object(current, state.snapshot.items()))
+        return DecodedEvent(seq=state.next_seq, type=f"response.{current.status}", data={"response": ended})

@@ -14,6 +14,7 @@ from limpet.containers.wire_objects import Container, ContainerFile, DeletedCont
 from limpet.core.resources import Resource, WireObject
 from limpet.responses.items import KINDS
 from limpet.responses.request import CreateRequest, FunctionTool, ShellTool
+from limpet.responses.resource import Response
 from limpet.server.answers import ResourcePage
 from limpet.server.errors import ErrorAnswer
 from limpet.server.files import DeletedFile, File
@@ -26,14 +27,11 @@ REFERENCE = "#/components/schemas/{name}"
 LISTED: tuple[type[Resource], ...] = (Container, ContainerFile, File, Skill, SkillVersion)
 ANSWERED: tuple[type[WireObject], ...] = (
     *LISTED,
-    *(Model, ModelList, Alive, GatewayHealth, ErrorAnswer),
+    *(Response, Model, ModelList, Alive, GatewayHealth, ErrorAnswer),
     *(DeletedResponse, DeletedContainer, DeletedContainerFile, DeletedFile, DeletedSkill, DeletedSkillVersion),
 )
 
 TEXT: Json = {"type": "string"}
-NUMBER: Json = {"type": "integer"}
-COUNT: Json = {"type": "integer", "minimum": 0}
-TRUTH: Json = {"type": "boolean"}
 ANY_OBJECT: Json = {"type": "object"}
 MEMORY: Json = {
     "anyOf": [
@@ -41,7 +39,6 @@ MEMORY: Json = {
         {"type": "integer", "minimum": 16 << 20},
     ]
 }
-MOMENT: Json = {"type": "integer", "description": "Seconds since 1970-01-01 UTC."}
 
 
 def ref(name: str) -> Json:
@@ -60,10 +57,6 @@ def one_of(*values: str) -> Json:
     return {"type": "string", "enum": list(values)}
 
 
-def extension(schema: Json) -> Json:
-    return {**schema, "x-limpet-extension": True}
-
-
 def shape(required: Mapping[str, Json], optional: Mapping[str, Json] | None = None) -> Json:
     """An object with these keys."""
     return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
@@ -75,8 +68,6 @@ def schemas() -> Json:
         **_requests(),
         **_asked_of_containers(),
         **_answers(),
-        "Response": _response(),
-        "Usage": _usage(),
     }
 
 
@@ -171,49 +162,3 @@ def _answered(definition: Json) -> None:
     definition["required"] = [key for key in keys if key in definition["required"] or "default" in keys[key]]
     for key in keys.values():
         key.pop("default", None)
-
-
-def _usage() -> Json:
-    return shape(
-        {
-            "input_tokens": COUNT,
-            "input_tokens_details": shape({"cached_tokens": COUNT, "cache_write_tokens": COUNT}),
-            "output_tokens": COUNT,
-            "output_tokens_details": shape({"reasoning_tokens": COUNT}),
-            "total_tokens": COUNT,
-        }
-    )
-
-
-def _response() -> Json:
-    return shape(
-        {
-            "id": TEXT,
-            "object": const("response"),
-            "created_at": MOMENT,
-            "completed_at": nullable(MOMENT),
-            "status": one_of("queued", "in_progress", "completed", "failed", "incomplete", "cancelled"),
-            "background": TRUTH,
-            "error": nullable(shape({"code": TEXT, "message": TEXT})),
-            "incomplete_details": nullable(shape({"reason": TEXT})),
-            "instructions": nullable({"type": ["string", "array"]}),
-            "max_output_tokens": nullable(NUMBER),
-            "max_tool_calls": nullable(NUMBER),
-            "metadata": ANY_OBJECT,
-            "model": TEXT,
-            "output": {"type": "array", "items": shape({"type": TEXT}, {"id": TEXT, "status": TEXT})},
-            "parallel_tool_calls": TRUTH,
-            "previous_response_id": nullable(TEXT),
-            "reasoning": nullable(ANY_OBJECT),
-            "store": TRUTH,
-            "temperature": {"type": "number"},
-            "text": ANY_OBJECT,
-            "tool_choice": {"type": ["string", "object"]},
-            "tools": {"type": "array", "items": shape({"type": TEXT})},
-            "top_logprobs": COUNT,
-            "top_p": {"type": "number"},
-            "truncation": TEXT,
-            "usage": nullable(ref("Usage")),
-        },
-        {"container_id": extension(TEXT), "notes": extension({"type": "array", "items": TEXT})},
-    )

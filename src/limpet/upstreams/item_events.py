@@ -10,17 +10,6 @@ from limpet.core.ids import CUSTOM_CALL, FUNCTION_CALL, MESSAGE, REASONING, new_
 from limpet.upstreams.upstream import Emit
 
 
-def usage(*, given: int, answered: int, cached: int = 0, written: int = 0, reasoning: int = 0) -> dict[str, Any]:
-    """The Responses usage object, with every key that strict clients require. All numbers are tokens."""
-    return {
-        "input_tokens": given,
-        "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": written},
-        "output_tokens": answered,
-        "output_tokens_details": {"reasoning_tokens": reasoning},
-        "total_tokens": given + answered,
-    }
-
-
 @dataclass(slots=True)
 class Message:
     """An assistant message with one text part, the `index`-th item of its turn: `begin`, `delta` …, `end`, each once and in order."""

@@ -23,9 +23,10 @@ from pydantic_ai.usage import RequestUsage
 
 from limpet.upstreams import shell_function
 from limpet.upstreams.function_names import FunctionNames, custom_input
-from limpet.upstreams.item_events import CustomCall, FunctionCall, Message, Reasoning, usage
+from limpet.upstreams.item_events import CustomCall, FunctionCall, Message, Reasoning
 from limpet.upstreams.sealing import Seal, sealed
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, Emit, TurnEnded, TurnEvent
+from limpet.upstreams.usage import Usage
 
 
 @dataclass(slots=True)
@@ -199,10 +200,10 @@ class ModelEventReader:
                 return TurnEnded(status="completed", usage=total, response=response)
 
 
-def _usage(used: RequestUsage) -> dict[str, Any] | None:
+def _usage(used: RequestUsage) -> Usage | None:
     if not used.input_tokens and not used.output_tokens:
         return None
-    return usage(
+    return Usage.counted(
         given=used.input_tokens,
         answered=used.output_tokens,
         cached=used.cache_read_tokens,

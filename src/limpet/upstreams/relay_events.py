@@ -20,6 +20,7 @@ from limpet.upstreams.upstream import (
     TurnEnded,
     TurnEvent,
 )
+from limpet.upstreams.usage import Usage
 
 # Fields of the provider's response object that say how it answered; the rest is the gateway's own to say.
 SHOWN = (
@@ -122,7 +123,7 @@ class RelayEventReader:
         self.ended = True
         closing: list[TurnEvent] = [*self._close_open(response)]
         shown = {name: response[name] for name in SHOWN if response.get(name) is not None}
-        used = usage_of(response.get("usage"))
+        used = Usage.read(response.get("usage"))
         if kind == events.COMPLETED:
             return [*closing, TurnEnded(status="completed", usage=used, response=shown)]
         if kind == events.INCOMPLETE:
@@ -167,21 +168,3 @@ def _error(error: object) -> dict[str, Any]:
         return {"code": "server_error", "message": str(error)}
     message = error.get("message") or "The provider gave no reason."
     return {"code": str(error.get("code") or error.get("type") or "server_error"), "message": str(message)}
-
-
-def usage_of(usage: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The provider's usage with every key that strict clients require; what it adds is kept."""
-    if not usage:
-        return None
-    given = usage.get("input_tokens") or 0
-    answered = usage.get("output_tokens") or 0
-    cached = {"cached_tokens": 0, "cache_write_tokens": 0} | (usage.get("input_tokens_details") or {})
-    reasoned = {"reasoning_tokens": 0} | (usage.get("output_tokens_details") or {})
-    return {
-        **usage,
-        "input_tokens": given,
-        "input_tokens_details": cached,
-        "output_tokens": answered,
-        "output_tokens_details": reasoned,
-        "total_tokens": usage.get("total_tokens") or given + answered,
-    }

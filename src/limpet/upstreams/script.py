@@ -11,9 +11,10 @@ from typing import Any, Self
 
 from limpet.core.ids import CALL, new_id
 from limpet.upstreams.function_names import TOOL_TYPES
-from limpet.upstreams.item_events import Message, usage
+from limpet.upstreams.item_events import Message
 from limpet.upstreams.refusals import refuse_hosted_tools
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellArguments, Turn, TurnEnded, TurnEvent
+from limpet.upstreams.usage import Usage
 
 LANGUAGES = frozenset({"sh", "bash", "shell"})
 TAIL_LINES = 20
@@ -79,7 +80,7 @@ class ScriptUpstream:
         for event in events:
             yield event
         given = _count_words([turn.instructions or "", *turn.input])
-        yield TurnEnded(status="completed", usage=usage(given=given, answered=len(said.split())))
+        yield TurnEnded(status="completed", usage=Usage.counted(given=given, answered=len(said.split())))
 
 
 def shell_blocks(text: str) -> list[str]:

@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self
 
+from limpet.upstreams.usage import Usage
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellOffer:
@@ -91,12 +93,11 @@ class CallMade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
-    """The last event of every turn. `usage` has the Responses shape (input_tokens, output_tokens, total_tokens and details) or is
-    None where the provider did not say. `response` holds fields of the provider's own response object that are worth showing
-    (model, service_tier …). `status` failed carries `error` {code, message} in OpenAI's shape."""
+    """The last event of every turn. `usage` is None where the provider did not say. `response` holds fields of the provider's own
+    response object that are worth showing (model, service_tier …). `status` failed carries `error` {code, message} in OpenAI's shape."""
 
     status: Literal["completed", "incomplete", "failed"]
-    usage: Mapping[str, Any] | None = None
+    usage: Usage | None = None
     incomplete_reason: str | None = None
     error: Mapping[str, Any] | None = None
     response: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,129 @@
+"""The response as clients see it: every key that the Responses API's `Response` schema and Open Responses require."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, get_args
+
+from msgspec import UNSET, Meta, UnsetType, convert, field
+
+from limpet.core.clock import seconds
+from limpet.core.events import ResponseStatus
+from limpet.core.resources import EXTENSION, Count, Moment, Resource, WireObject, or_unset
+from limpet.store.responses import ResponseRecord
+from limpet.upstreams.usage import Usage
+
+Json = dict[str, Any]
+Status = Annotated[str, Meta(extra_json_schema={"enum": list(get_args(ResponseStatus))})]
+TypedObject = Annotated[
+    Json, Meta(extra_json_schema={"properties": {"type": {"type": "string"}}, "required": ["type"]})
+]
+
+
+class ResponseError(WireObject, frozen=True, kw_only=True):
+    """Why a response failed. Strict clients know a closed set of codes."""
+
+    code: str
+    message: str
+
+
+class IncompleteDetails(WireObject, frozen=True, kw_only=True):
+    reason: str
+
+
+class Response(Resource, frozen=True, kw_only=True):
+    object: Literal["response"] = "response"
+    created_at: Moment
+    completed_at: Moment | None
+    status: Status
+    background: bool = False
+    error: ResponseError | None
+    incomplete_details: IncompleteDetails | None
+    model: str
+    output: Sequence[TypedObject]
+    reasoning: Json
+    store: bool
+    text: Json
+    tools: Sequence[TypedObject]
+    usage: Usage | None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    # From here on to the metadata: as given in the request, with what stands there when nothing was given.
+    instructions: Annotated[Any, Meta(extra_json_schema={"type": ["string", "array", "null"]})] = None
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    parallel_tool_calls: bool = True
+    previous_response_id: str | None = None
+    prompt_cache_key: str | None = None
+    safety_identifier: str | None = None
+    service_tier: str = "default"
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_logprobs: Count = 0
+    truncation: str = "disabled"
+    tool_choice: Annotated[Any, Meta(extra_json_schema={"type": ["string", "object"]})] = "auto"
+    metadata: Json = field(default_factory=dict)
+    container_id: Annotated[str | UnsetType, EXTENSION] = UNSET
+    notes: Annotated[Sequence[str] | UnsetType, EXTENSION] = UNSET
+
+
+_FIELDS = Response.__struct_fields__
+_ECHOED = _FIELDS[_FIELDS.index("instructions") : _FIELDS.index("metadata") + 1]
+
+
+def response_object(
+    record: ResponseRecord,
+    *,
+    status: str,
+    completed_at: int | None,
+    output: Sequence[Json],
+    usage: Usage | None,
+    error: ResponseError | None,
+    incomplete_reason: str | None,
+) -> Response:
+    """`record.request` holds the create parameters as given, with `tools` already resolved. Times come in microseconds and leave in
+    seconds."""
+    request = record.request
+    given: Json = {key: request[key] for key in _ECHOED if request.get(key) is not None}
+    return Response(
+        id=record.id,
+        created_at=seconds(record.created_at),
+        completed_at=None if completed_at is None or status != "completed" else seconds(completed_at),
+        status=status,
+        error=error,
+        incomplete_details=IncompleteDetails(reason=incomplete_reason) if incomplete_reason else None,
+        model=request["model"],
+        output=output,
+        reasoning={"effort": None, "summary": None} | (request.get("reasoning") or {}),
+        store=request.get("store") is not False,
+        text={"format": {"type": "text"}} | (request.get("text") or {}),
+        tools=[_tool(tool) for tool in request.get("tools") or []],
+        usage=usage,
+        container_id=or_unset(record.container_id),
+        notes=request.get("notes") or UNSET,
+        **given,
+    )
+
+
+def stored_object(record: ResponseRecord, output: Sequence[Json]) -> Response:
+    """The response as its row has it."""
+    return response_object(
+        record,
+        status=record.status,
+        completed_at=record.completed_at,
+        output=output,
+        usage=None if record.usage is None else convert(record.usage, Usage),
+        error=None if record.error is None else convert(record.error, ResponseError),
+        incomplete_reason="max_output_tokens" if record.status == "incomplete" else None,
+    )
+
+
+def _tool(tool: Json) -> Json:
+    if tool.get("type") == "function":
+        return {"description": None, "parameters": None, "strict": True} | tool
+    return tool
+
+
+def resolved_tools(tools: Sequence[Json], environment: Json | None) -> list[Json]:
+    """The request's tools with the shell's environment as it was resolved, which hides what was asked for in it (secrets too)."""
+    return [
+        {**tool, "environment": environment} if tool.get("type") == "shell" and environment else tool for tool in tools
+    ]

@@ -1,0 +1,82 @@
+"""The tokens of a turn, as the Responses API counts them."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from limpet.core.resources import Count, WireObject
+
+_MOST = 1 << 53  # a number beyond it is no count of tokens
+
+
+class InputTokensDetails(WireObject, frozen=True, kw_only=True):
+    cached_tokens: Count = 0
+    cache_write_tokens: Count = 0
+
+
+class OutputTokensDetails(WireObject, frozen=True, kw_only=True):
+    reasoning_tokens: Count = 0
+
+
+class Usage(WireObject, frozen=True, kw_only=True):
+    """Every key is there: strict clients require them all."""
+
+    input_tokens: Count
+    output_tokens: Count
+    total_tokens: Count
+    input_tokens_details: InputTokensDetails
+    output_tokens_details: OutputTokensDetails
+
+    @classmethod
+    def counted(cls, *, given: int, answered: int, cached: int = 0, written: int = 0, reasoning: int = 0) -> Self:
+        """`given` went to the model, with what was `cached` of it and `written` to the cache; `answered` came back, `reasoning` of it."""
+        return cls(
+            input_tokens=given,
+            output_tokens=answered,
+            total_tokens=given + answered,
+            input_tokens_details=InputTokensDetails(cached_tokens=cached, cache_write_tokens=written),
+            output_tokens_details=OutputTokensDetails(reasoning_tokens=reasoning),
+        )
+
+    @classmethod
+    def read(cls, given: object) -> Self | None:
+        """The usage that a provider sent, None where it sent none. What is absent, or is no number of tokens, counts as 0."""
+        if not isinstance(given, Mapping) or not given:
+            return None
+        inward, outward = _object(given, "input_tokens_details"), _object(given, "output_tokens_details")
+        sent, answered = _count(given, "input_tokens"), _count(given, "output_tokens")
+        return cls(
+            input_tokens=sent,
+            output_tokens=answered,
+            total_tokens=_count(given, "total_tokens") or sent + answered,
+            input_tokens_details=InputTokensDetails(
+                cached_tokens=_count(inward, "cached_tokens"), cache_write_tokens=_count(inward, "cache_write_tokens")
+            ),
+            output_tokens_details=OutputTokensDetails(reasoning_tokens=_count(outward, "reasoning_tokens")),
+        )
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Of two turns together."""
+        inward, outward = other.input_tokens_details, other.output_tokens_details
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            total_tokens=self.total_tokens + other.total_tokens,
+            input_tokens_details=InputTokensDetails(
+                cached_tokens=self.input_tokens_details.cached_tokens + inward.cached_tokens,
+                cache_write_tokens=self.input_tokens_details.cache_write_tokens + inward.cache_write_tokens,
+            ),
+            output_tokens_details=OutputTokensDetails(
+                reasoning_tokens=self.output_tokens_details.reasoning_tokens + outward.reasoning_tokens
+            ),
+        )
+
+
+def _object(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = given.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(given: Mapping[str, Any], key: str) -> int:
+    value = given.get(key)
+    is_count = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _MOST
+    return int(value or 0) if is_count else 0
