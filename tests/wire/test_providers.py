@@ -184,6 +184,7 @@ def test_every_model_is_told_what_its_shell_is(speaking_gateway: Gateway, voice:
     else:
         description = with_instructions.tools["shell"]["description"]
         assert (with_instructions.instructions, without.instructions) == ("Be brief.", "")
+    assert ("Among what is installed: python3 3." in description) == (speaking_gateway.runtime == "bubblewrap")
     # What speaking_gateway's runtime is, in the words that the model needs.
     directory = "/mnt/data" if "/mnt/data" in description else "$LIMPET_DATA"
     assert f"working directory is {directory}" in description.replace("the directory that ", "").replace(" names", "")

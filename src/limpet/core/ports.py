@@ -46,12 +46,14 @@ class Probe:
 
     `works` says whether sandboxes can be had. `detail` is one sentence on how (or why not); `remedy` the command or flag that
     would mend it, empty where all is well; `notes` are one-sentence reductions, such as a limit that holds per process only.
+    `programs` are languages and tools that its sandboxes have, such as "python3 3.11.2"; empty where it did not look.
     """
 
     works: bool
     detail: str
     remedy: str = ""
     notes: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,6 +96,7 @@ class Preparer:
         has_network: bool,
         owner: str,
         data: str,
+        programs: Sequence[str],
         metrics: Metrics,
         files: InputFiles,
     ) -> None:
@@ -111,6 +112,7 @@ class Preparer:
         self._has_network = has_network
         self._owner = owner
         self._data = data
+        self._programs = programs
         self._metrics = metrics
         self._files = files
         self._placement = Placement(containers, executions)
@@ -301,6 +303,7 @@ class Preparer:
                 characters=self._limits.max_output_chars,
                 has_network=self._has_network,
                 data=self._data,
+                programs=self._programs,
                 skills=target.given.get("skills", ()),
                 files=target.given.get("files", ()),
             )

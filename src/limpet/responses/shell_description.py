@@ -12,11 +12,13 @@ def shell_description(
     characters: int,
     has_network: bool,
     data: str,
+    programs: Sequence[str] = (),
     skills: Sequence[Mapping[str, str]] = (),
     files: Sequence[str] = (),
 ) -> str:
-    """`seconds` is the limit of one command, `characters` what it gets back of its output, `data` the working directory; `skills`
-    have a name and a description, `files` are the paths of those that the user gave."""
+    """`seconds` is the limit of one command, `characters` what it gets back of its output, `data` the working directory; `programs`
+    are those that were found (`core.ports.Probe.programs`); `skills` have a name and a description, `files` are the paths of those that
+    the user gave."""
     if is_local:
         return (
             "Runs shell commands on the user's own machine and gives back stdout, stderr and exit code of each. "
@@ -31,7 +33,17 @@ def shell_description(
         f"A command is stopped after {seconds} seconds; run what takes longer in the background, with its output in a file. "
         f"You see at most {characters} characters of a command's output, its head and tail: write long output to a file under "
         f"{data} and look into that with grep, head or tail. There is no terminal and no standard input: use flags that avoid prompts. "
-        f"{network}{_given(files)}{_skilled(skills)}"
+        f"{network}{_installed(programs, data)}{_given(files)}{_skilled(skills)}"
+    )
+
+
+def _installed(programs: Sequence[str], data: str) -> str:
+    if not programs:
+        return ""
+    return (
+        f" Among what is installed: {', '.join(programs)}. You are not root and the system is read-only: there is no sudo, apt or docker; "
+        f"pip install and npm install -g install into your home. {data} and your home last as long as the container; /tmp and running "
+        "processes can end earlier."
     )
 
 

@@ -6,7 +6,7 @@ It is given the runtime and the providers and names none of them.
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -74,8 +74,8 @@ class Announce(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
     """What the operator chose. `storage` None keeps all files in the home; `data` is the working directory that
-    models are told of; `streams_output` False leaves the shell's deltas out, for clients that break on them; `keep_alive` is in
-    seconds."""
+    models are told of, `programs` those that boxes have; `streams_output` False leaves the shell's deltas out, for clients that break on
+    them; `keep_alive` is in seconds."""
 
     home: Path
     server: ServerSettings = field(default_factory=ServerSettings)
@@ -91,6 +91,7 @@ class GatewaySettings:
     streams_output: bool = True
     fetch: FetchSettings = field(default_factory=FetchSettings)
     data: str = DATA
+    programs: tuple[str, ...] = ()
     has_network: bool = False
     stop_boxes: bool = False
     keep_alive: float = KEEP_ALIVE_SECONDS
@@ -221,6 +222,7 @@ def _service(
         has_network=settings.has_network,
         owner=ids.new_id("node"),
         data=settings.data,
+        programs=settings.programs,
         metrics=metrics,
         files=inputs,
     )
@@ -240,6 +242,7 @@ async def serve(
                 probe = await runtime.probe()
             if not probe.works:
                 raise RuntimeUnavailable(runtime.name, probe.detail, probe.remedy)
+            settings = replace(settings, programs=probe.programs)
             host, port = listener.getsockname()[:2]
             address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

@@ -1,6 +1,7 @@
 """What a model tries first works in a box that nothing was configured for, or says why not and what to do instead."""
 
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -239,3 +240,13 @@ async def test_what_the_user_installs_never_stands_in_for_a_program_of_the_syste
 @pytest.mark.xdist_group("ordinary user")
 def test_the_same_holds_for_an_ordinary_user() -> None:
     again_as_an_ordinary_user(__file__, "-k", "pip_installs_for_the_user or processors or its_caches or stands_in")
+
+
+async def test_the_probe_tells_what_is_installed_and_looks_once(runtime: BubblewrapRuntime) -> None:
+    first, second = await runtime.probe(), await runtime.probe()
+
+    assert any(re.fullmatch(r"python3 3\.\d+\.\d+", program) for program in first.programs)
+    assert {"git", "curl"} & set(first.programs) == {
+        name for name in ("git", "curl") if Path("/usr/bin", name).exists()
+    }
+    assert second.programs == first.programs

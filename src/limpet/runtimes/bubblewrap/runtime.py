@@ -35,6 +35,7 @@ from limpet.runtimes.bubblewrap.settings import (
 from limpet.runtimes.bubblewrap.user_environment import shown_processors
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.impossible import refuse_impossible_spec
+from limpet.runtimes.installed_programs import installed_programs
 from limpet.runtimes.supervisor import InjectFault
 
 _OFFERS = frozenset(
@@ -78,6 +79,7 @@ class BubblewrapRuntime:
         self._stack = AsyncExitStack()
         self._walls: frozenset[Offer] = frozenset()
         self._living: set[BubblewrapSandbox] = set()
+        self._programs: tuple[str, ...] | None = None  # that boxes have, once it was looked
 
     @property
     def name(self) -> str:
@@ -120,6 +122,8 @@ class BubblewrapRuntime:
                 try:
                     outcome = await (await sandbox.start(Command(what=Script("true")), "probe")).wait()
                     await self._shared.bounded.wait()
+                    if self._programs is None:
+                        self._programs = await installed_programs(sandbox)
                 finally:
                     with anyio.CancelScope(shield=True):
                         await sandbox.destroy()
@@ -131,7 +135,7 @@ class BubblewrapRuntime:
             return probe.explain(error.reason if isinstance(error, BootFailed) else str(error))
         if outcome != Exited(0):
             return Probe(works=False, detail=f"`true` in a box ended with {outcome}.")
-        return probe.success(self._shared.groups, self.held.notes)
+        return replace(probe.success(self._shared.groups, self.held.notes), programs=self._programs or ())
 
     async def create(self, spec: SandboxSpec) -> BubblewrapSandbox:
         self._require_open()
