@@ -1,19 +1,21 @@
 """Whatever way a box takes to grow past its disk limit, also one in which no process is seen to write: its commands end, and it has
 not gone far.
 
-docs/threat-model.md promises at most 64 MiB beyond the limit for writers of up to 32 MB a second. Those here take half of that, so that
-a machine which is busy with other tests shows it too.
+docs/threat-model.md promises at most 64 MiB beyond the limit for writers of up to 32 MB a second, and 2.5 s for faster ones. A machine that
+is busy with other work may be later, now and then: what went too far is tried again, and counts where it goes too far each time. How a
+command ends, and what it is told, must be right each time.
 """
 
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
 import pytest
 
-from limpet.core.command import Exited
+from limpet.core.command import Command, Exited, Outcome, Script
 from limpet.core.ports import Limits, Sandbox
 from limpet.runtimes import procfs
 from limpet.runtimes.agent import wire
@@ -28,8 +30,11 @@ pytestmark = pytest.mark.anyio
 
 _LIMIT = 24 << 20
 _BEYOND = 64 << 20
+_RATE, _FASTER = 32, 120  # MB a second
+_WITHIN = 2.5  # seconds
+_TRIES = 4
 
-# `pace(amount)` sleeps so that all that was written so far comes to 16 MB a second; `child(work)` runs it in a process that nobody waits
+# `pace(amount)` sleeps so that what was written so far comes to RATE bytes a second; `child(work)` runs it in a process nobody waits
 # for, so that what it wrote is counted nowhere.
 _COMMON = """
 import ctypes, mmap, os, signal, socket, sys, threading, time
@@ -38,7 +43,7 @@ begun, so_far, number = time.monotonic(), 0, 0
 def pace(amount):
     global so_far
     so_far += amount
-    time.sleep(max(0, begun + so_far / 16e6 - time.monotonic()))
+    time.sleep(max(0, begun + so_far / RATE - time.monotonic()))
 def child(work, *arguments):
     while True:
         try:
@@ -139,7 +144,7 @@ def write(name):
     file = os.open(name, os.O_WRONLY | os.O_CREAT)
     while True:
         os.write(file, bytes(60000))
-        time.sleep(60000 * 16 / 16e6)
+        time.sleep(60000 * 16 / RATE)
 for at in range(16):
     threading.Thread(target=write, args=(f"f{at}",)).start()
 """,
@@ -148,7 +153,7 @@ def work():
     file = os.open(f"f{os.getpid()}", os.O_WRONLY | os.O_CREAT)
     while True:
         os.write(file, bytes(60000))
-        time.sleep(60000 * 40 / 16e6)
+        time.sleep(60000 * 40 / RATE)
 for _ in range(40):
     child(work)
 time.sleep(60)
@@ -189,9 +194,14 @@ def _used(home: Path) -> int:
     return used_by([home / "boxes"]).bytes
 
 
+def _at(megabytes: int, program: str) -> bytes:
+    """The program, writing so much a second."""
+    return f"RATE = {megabytes}e6\n{_COMMON}{program}".encode()
+
+
 async def _ends(box: Sandbox, home: Path, program: str, place: str) -> tuple[object, tuple[str, ...], int]:
     """How the command ended, what its result says, and how much there then was."""
-    await box.files.write("way.py", (_COMMON + program).encode())
+    await box.files.write("way.py", _at(_RATE, program))
     process = await begin(box, f"cd {place} && exec python3 /mnt/data/way.py", timeout=30)
     with anyio.fail_after(60):
         outcome = await process.wait()
@@ -202,26 +212,55 @@ async def _ends(box: Sandbox, home: Path, program: str, place: str) -> tuple[obj
 async def test_whoever_grows_past_the_limit_ends_before_long(
     runtime: BubblewrapRuntime, home: Path, program: str
 ) -> None:
-    async with box_of(runtime) as box:
-        outcome, notes, used = await _ends(box, home, program, "/mnt/data")
-
-        assert (outcome, notes) == (Exited(137), ("killed: the disk limit of 24 MiB was reached.",))
-        assert used <= _LIMIT + _BEYOND
-        assert await run(box, "rm -rf /mnt/data/*; echo room") == (Exited(0), "room\n", "")
+    await _is_held(runtime, home, program, "/mnt/data")
 
 
 @pytest.mark.parametrize("place", ["/home/agent", "/tmp", "/dev/shm"])
 async def test_wherever_it_grows(runtime: BubblewrapRuntime, home: Path, place: str) -> None:
-    async with box_of(runtime) as box:
-        outcome, notes, used = await _ends(box, home, WAYS["children that nobody waits for"], place)
+    await _is_held(runtime, home, WAYS["children that nobody waits for"], place)
 
-        assert (outcome, notes) == (Exited(137), ("killed: the disk limit of 24 MiB was reached.",))
-        assert used <= _LIMIT + _BEYOND
+
+async def _is_held(runtime: BubblewrapRuntime, home: Path, program: str, place: str) -> None:
+    found = []
+    for _ in range(_TRIES):
+        async with box_of(runtime) as box:
+            outcome, notes, used = await _ends(box, home, program, place)
+
+            assert (outcome, notes) == (Exited(137), ("killed: the disk limit of 24 MiB was reached.",))
+            assert await run(box, f"rm -rf {place}/*; echo room") == (Exited(0), "room\n", "")
+        found.append(used >> 20)
+        if used <= _LIMIT + _BEYOND:
+            return
+    pytest.fail(f"It grew to {found} MiB at a limit of {_LIMIT >> 20}.")
+
+
+@pytest.mark.parametrize("way", ["children with a file each", "many threads"])
+async def test_who_writes_faster_is_stopped_within_its_time(runtime: BubblewrapRuntime, home: Path, way: str) -> None:
+    found = []
+    for _ in range(_TRIES):
+        async with box_of(runtime) as box:
+            await box.files.write("way.py", _at(_FASTER, WAYS[way]))
+            process = await begin(box, "exec python3 way.py", timeout=30)
+            with anyio.fail_after(60):
+                crossed = await _crosses(_data_of(box))
+                assert await process.wait() == Exited(137)
+            assert process.notes() == ("killed: the disk limit of 24 MiB was reached.",)
+            found.append(time.monotonic() - crossed)
+        if found[-1] <= _WITHIN:
+            return
+    pytest.fail(f"It was stopped {found} s past its limit.")
+
+
+async def _crosses(data: Path) -> float:
+    """When it had reached the limit."""
+    while used_by([data]).bytes < _LIMIT:
+        await anyio.sleep(0.02)
+    return time.monotonic()
 
 
 async def test_what_a_command_left_running_ends_too(runtime: BubblewrapRuntime, home: Path) -> None:
     async with box_of(runtime) as box:
-        await box.files.write("way.py", (_COMMON + WAYS["children that nobody waits for"]).encode())
+        await box.files.write("way.py", _at(_RATE // 2, WAYS["children that nobody waits for"]))
         await run(box, "setsid -f python3 way.py > /dev/null 2>&1")
         with anyio.fail_after(30):
             while (await run(box, "pgrep -fc '[w]ay.py'"))[1] != "0\n":
@@ -272,7 +311,7 @@ async def test_a_box_with_very_many_files_is_bounded_too(runtime: BubblewrapRunt
     """Its files are counted while it is stopped, as soon as the disk has lost what it had left."""
     async with box_of(runtime, limits=Limits(disk=80 << 20)) as box:
         _make_files(_data_of(box), directories=8, of=1500)
-        await box.files.write("way.py", (_COMMON + WAYS["many threads"]).encode())
+        await box.files.write("way.py", _at(_RATE // 2, WAYS["many threads"]))
         with anyio.fail_after(60):
             process = await begin(box, "exec python3 way.py", timeout=40)
             outcome = await process.wait()
@@ -297,6 +336,34 @@ async def test_a_halted_box_stands_still_and_goes_on_as_it_was(runtime: Bubblewr
             pid for pid in resumed if b"9876" in procfs.read(f"/proc/{pid}/cmdline")
         ]
         assert (await run(box, "echo goes on"))[1] == "goes on\n"
+
+
+async def test_a_command_that_begins_while_the_box_is_halted_does_not_end_with_the_others(
+    runtime: BubblewrapRuntime,
+) -> None:
+    async with box_of(runtime) as box:
+        await run(box, "setsid -f sleep 9877")
+        before = await begin(box, "sleep 9878")
+        client = box._client
+        results: list[tuple[Outcome, Sequence[str]]] = []
+
+        async def begin_another() -> None:
+            process = await box.start(Command(what=Script("until test -e go; do sleep 0.01; done")), "another")
+            results.append((await process.wait(), process.notes()))
+
+        await client.ask(wire.HALT, {})
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(begin_another)
+                while await box.find("another") is None:
+                    await anyio.sleep(0.01)
+                await client.ask(wire.END_COMMANDS, {"reason": "a limit was reached"})
+                await client.ask(wire.RESUME, {})
+                assert await before.wait() == Exited(137)
+                await box.files.write("go", b"")
+
+        assert results[0][0] == Exited(0)
+        assert (await run(box, "pgrep -f '[s]leep 987'"))[0] == Exited(1)
 
 
 def _make_files(place: Path, *, directories: int, of: int) -> None:

@@ -6,6 +6,7 @@ What goes first is what was begun last: of commands the newest, of processes tha
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from limpet.runtimes.agent import launch, sysv_ipc, tree
@@ -41,6 +42,7 @@ class BoxBounds:
         self._begun: list[int] = []  # when commands began, the newest last
         self._left: set[int] = set()  # what was left running, at the last look
         self._halted: dict[int, str] = {}  # what `halt` has stopped, with its start times
+        self._halted_before = sys.maxsize  # the number of the first command that began while the box was halted
         self.halted_until: float | None = None
 
     def tell(self, sentence: str, running: list[Process]) -> None:
@@ -203,8 +205,9 @@ class BoxBounds:
         self._writers = self._grown(before) if is_fresh else []
 
     def end_commands(self, reason: str, running: list[Process], spared: set[int]) -> int:
-        """Kill all commands and all that earlier ones left running, where it is unknown which of them writes. Returns how many."""
-        running, dying = _apart(running)
+        """Kill all commands and all that earlier ones left running, where it is unknown which of them writes. Returns how many. What began
+        while the box was halted has written nothing of what was counted, and is spared."""
+        running, dying = _apart([process for process in running if process.number < self._halted_before])
         left = [pid for pid, at in tree.left_behind(spared).items() if dying.get(pid) != at]
         for process in running:
             self.tell(f"killed: {reason}.", [process])
@@ -214,8 +217,10 @@ class BoxBounds:
             self.tell(f"{reason}: what earlier commands had left running was killed.", running)
         return len(running) + len(doomed)
 
-    def halt(self) -> None:
-        """Stop whatever runs, so that nothing of the box changes; what a command itself had stopped stays so afterwards."""
+    def halt(self, upcoming: int) -> None:
+        """Stop whatever runs, so that nothing of the box changes; what a command itself had stopped stays so afterwards. The next command
+        that begins will have the number `upcoming`."""
+        self._halted_before = upcoming
         stopped_before = {pid for pid in tree.survivors(set()) if tree.is_stopped(pid)}
         stopped = tree.stop_all(lambda: tree.survivors(set()))
         self._halted |= {pid: at for pid, at in stopped.items() if pid not in stopped_before}
@@ -229,6 +234,7 @@ class BoxBounds:
         for pid in tree.still_there(self._halted):
             tree.send(pid, _SIGCONT)
         self._halted = {}
+        self._halted_before = sys.maxsize
         self.halted_until = None
 
     def _grown(self, before: dict[tuple[str, int], tuple[int, int, int]]) -> list[tuple[str, int]]:

@@ -98,7 +98,10 @@ class Requests:
             )
             connection.send(wire.REPLY, number, wire.encode({"killed": killed}))
         elif kind in (wire.HALT, wire.RESUME):
-            (self._bounds.halt if kind == wire.HALT else self._bounds.resume)()
+            if kind == wire.HALT:
+                self._bounds.halt(self._next)
+            else:
+                self._bounds.resume()
             connection.send(wire.REPLY, number, wire.encode({}))
         elif kind == wire.END_COMMANDS:
             killed = self._bounds.end_commands(str(asked["reason"]), self.running(), self._shells())
