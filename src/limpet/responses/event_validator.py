@@ -2,76 +2,131 @@
 
 What a provider sends is not ours to trust: an event that passes here can be numbered, stored and read again for ever. Kinds of
 events that the fold does not read pass as they are. Pure.
+
+An event is checked by reading it into the struct of its kind, and travels on as the dict that it came as: what a provider adds to an
+event stays on it, and to write a struct's event again would cost more than the check.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from msgspec import ValidationError, convert
 
 from limpet.core import events as ev
+from limpet.core.resources import Count, WireObject
 
 Json = dict[str, Any]
+Objects = list[Json] | Literal[""] | None  # some providers write "" for none
 
 
-def _text(value: object) -> bool:
-    return isinstance(value, str)
+class ItemShape(WireObject, frozen=True, kw_only=True):
+    """An output item: its lists, where it has them, are lists of objects."""
+
+    type: str
+    id: str
+    content: Objects = None
+    summary: Objects = None
+    arguments: Any = None
+
+    def __post_init__(self) -> None:
+        if self.type == "function_call" and not isinstance(self.arguments, str | None):
+            raise ValueError("the `arguments` of a function call must be a text")
 
 
-def _object(value: object) -> bool:
-    return isinstance(value, dict)
+class PartShape(WireObject, frozen=True, kw_only=True):
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    annotations: Objects = None
 
 
-def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+class ItemEvent(WireObject, frozen=True, kw_only=True):
+    """One about an item, and no more is known of it."""
+
+    output_index: Count
 
 
-def _item(value: object) -> bool:
-    """An item whose lists, where it has them, are lists of objects."""
-    if not isinstance(value, dict) or not _text(value.get("type")) or not _text(value.get("id")):
-        return False
-    lists = [value.get(key) or [] for key in ("content", "summary")]
-    arguments = value.get("arguments")
-    return all(isinstance(each, list) and all(map(_object, each)) for each in lists) and (
-        arguments is None or value["type"] != "function_call" or _text(arguments)
-    )
+class WholeItem(ItemEvent, frozen=True, kw_only=True):
+    item: ItemShape
 
 
-def _part(value: object) -> bool:
-    if not isinstance(value, dict) or not _text(value.get("type")):
-        return False
-    texts = [value.get(key) for key in ("text", "refusal")]
-    notes = value.get("annotations") or []
-    return all(text is None or _text(text) for text in texts) and isinstance(notes, list) and all(map(_object, notes))
+class ArgumentsDelta(ItemEvent, frozen=True, kw_only=True):
+    delta: str
 
 
-_NEEDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
-    ev.ITEM_ADDED: {"item": _item},
-    ev.ITEM_DONE: {"item": _item},
-    ev.TEXT_DELTA: {"delta": _text, "content_index": _count},
-    ev.TEXT_DONE: {"text": _text, "content_index": _count},
-    ev.REFUSAL_DELTA: {"delta": _text, "content_index": _count},
-    ev.REFUSAL_DONE: {"refusal": _text, "content_index": _count},
-    ev.REASONING_DELTA: {"delta": _text, "content_index": _count},
-    ev.REASONING_DONE: {"text": _text, "content_index": _count},
-    ev.SUMMARY_DELTA: {"delta": _text, "summary_index": _count},
-    ev.SUMMARY_DONE: {"text": _text, "summary_index": _count},
-    ev.PART_ADDED: {"part": _part, "content_index": _count},
-    ev.PART_DONE: {"part": _part, "content_index": _count},
-    ev.SUMMARY_PART_ADDED: {"part": _part, "summary_index": _count},
-    ev.SUMMARY_PART_DONE: {"part": _part, "summary_index": _count},
-    ev.ANNOTATION_ADDED: {"annotation": _object, "content_index": _count, "annotation_index": _count},
-    ev.ARGUMENTS_DELTA: {"delta": _text},
-    ev.ARGUMENTS_DONE: {"arguments": _text},
+class ArgumentsDone(ItemEvent, frozen=True, kw_only=True):
+    arguments: str
+
+
+class ContentEvent(ItemEvent, frozen=True, kw_only=True):
+    content_index: Count
+
+
+class ContentDelta(ContentEvent, frozen=True, kw_only=True):
+    delta: str
+
+
+class ContentText(ContentEvent, frozen=True, kw_only=True):
+    text: str
+
+
+class ContentRefusal(ContentEvent, frozen=True, kw_only=True):
+    refusal: str
+
+
+class ContentPart(ContentEvent, frozen=True, kw_only=True):
+    part: PartShape
+
+
+class ContentAnnotation(ContentEvent, frozen=True, kw_only=True):
+    annotation: Json
+    annotation_index: Count
+
+
+class SummaryEvent(ItemEvent, frozen=True, kw_only=True):
+    summary_index: Count
+
+
+class SummaryDelta(SummaryEvent, frozen=True, kw_only=True):
+    delta: str
+
+
+class SummaryText(SummaryEvent, frozen=True, kw_only=True):
+    text: str
+
+
+class SummaryPart(SummaryEvent, frozen=True, kw_only=True):
+    part: PartShape
+
+
+_SHAPES: Mapping[str, type[ItemEvent]] = {
+    ev.ITEM_ADDED: WholeItem,
+    ev.ITEM_DONE: WholeItem,
+    ev.TEXT_DELTA: ContentDelta,
+    ev.TEXT_DONE: ContentText,
+    ev.REFUSAL_DELTA: ContentDelta,
+    ev.REFUSAL_DONE: ContentRefusal,
+    ev.REASONING_DELTA: ContentDelta,
+    ev.REASONING_DONE: ContentText,
+    ev.SUMMARY_DELTA: SummaryDelta,
+    ev.SUMMARY_DONE: SummaryText,
+    ev.PART_ADDED: ContentPart,
+    ev.PART_DONE: ContentPart,
+    ev.SUMMARY_PART_ADDED: SummaryPart,
+    ev.SUMMARY_PART_DONE: SummaryPart,
+    ev.ANNOTATION_ADDED: ContentAnnotation,
+    ev.ARGUMENTS_DELTA: ArgumentsDelta,
+    ev.ARGUMENTS_DONE: ArgumentsDone,
 }
-_CHECKS = {kind: tuple(needs.items()) for kind, needs in _NEEDS.items()}
-_PLACES = ("content_index", "summary_index")
-_PLACE_OF = {kind: place for kind, needs in _NEEDS.items() for place in _PLACES if place in needs}
 
 
 @dataclass(slots=True)
 class _OpenItem:
-    id: str
-    parts: dict[str, int] = field(default_factory=dict)
+    """How many parts of each kind were begun."""
+
+    contents: int
+    summaries: int
 
 
 class EventValidator:
@@ -83,42 +138,43 @@ class EventValidator:
 
     def problem(self, kind: str, data: Json) -> str | None:
         """What keeps this event from being told; None lets it pass, and counts it as told."""
-        if "output_index" not in data and kind not in _NEEDS:
-            return None
-        index = data.get("output_index")
-        if not _count(index):
-            return f"{kind} is about no item"
-        for key, fits in _CHECKS.get(kind, ()):
-            if not fits(data.get(key)):
-                return f"{kind} has no {key} that can be read"
-        return self._out_of_turn(kind, int(data["output_index"]), data)
-
-    def _out_of_turn(self, kind: str, index: int, data: Json) -> str | None:
+        shape = _SHAPES.get(kind)
+        if shape is None:
+            if "output_index" not in data:
+                return None
+            shape = ItemEvent
+        try:
+            event = convert(data, shape)
+        except ValidationError as error:
+            return f"{kind} cannot be read: {error}"
         if kind == ev.ITEM_ADDED:
-            if index in self._seen:
-                return f"the item {index} was added twice"
-            self._seen.add(index)
-            item = data["item"]
-            counts = {
-                place: len(item.get(where) or []) for place, where in zip(_PLACES, ("content", "summary"), strict=True)
-            }
-            self._open[index] = _OpenItem(item["id"], counts)
-            return None
-        if index not in self._open:
+            return self._added(event)
+        item = self._open.get(event.output_index)
+        if item is None:
             return f"{kind} is about an item that is not open"
         if kind == ev.ITEM_DONE:
-            del self._open[index]
+            del self._open[event.output_index]
             return None
-        return self._in_a_gap(kind, self._open[index], data)
+        return None if _is_next(event, item) else f"{kind} is about a part that was not added"
 
-    def _in_a_gap(self, kind: str, item: _OpenItem, data: Json) -> str | None:
-        """Parts come one after the other; a part that was not begun may be begun by its own first event."""
-        place = _PLACE_OF.get(kind)
-        if place is None:
-            return None
-        known, at = item.parts[place], data[place]
-        if at > known or (kind == ev.ANNOTATION_ADDED and at == known):
-            return f"{kind} is about a part that was not added"
-        if at == known:
-            item.parts[place] = at + 1
+    def _added(self, event: ItemEvent) -> str | None:
+        assert isinstance(event, WholeItem)
+        index, item = event.output_index, event.item
+        if index in self._seen:
+            return f"the item {index} was added twice"
+        self._seen.add(index)
+        self._open[index] = _OpenItem(len(item.content or ()), len(item.summary or ()))
         return None
+
+
+def _is_next(event: ItemEvent, item: _OpenItem) -> bool:
+    """Parts come one after the other; a part that was not begun may be begun by its own first event, but not by an annotation."""
+    if isinstance(event, ContentEvent):
+        if event.content_index == item.contents and not isinstance(event, ContentAnnotation):
+            item.contents += 1
+        return event.content_index < item.contents
+    if isinstance(event, SummaryEvent):
+        if event.summary_index == item.summaries:
+            item.summaries += 1
+        return event.summary_index < item.summaries
+    return True
