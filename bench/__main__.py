@@ -14,6 +14,7 @@ from bench import (
     captures,
     containers,
     files,
+    hosted,
     idle,
     journal,
     many,
@@ -31,6 +32,7 @@ from limpet.core.errors import LimpetError
 
 BENCHMARKS: dict[str, Callable[[Scale], Awaitable[list[Line]]]] = {
     "warm": warm.rows,
+    "hosted": hosted.rows,
     "boot": boot.rows,
     "output": output.rows,
     "many": many.rows,

@@ -76,10 +76,10 @@ async def _commands_after_many_files(manager: ContainerManager, scale: Scale) ->
         for taken, files in ((after, scale.of(NEW_FILES)), (quiet, 0)):
             container = (await manager.create(TENANT, name=f"bench{turn}", spec=manager.narrow({}))).id
             async with manager.lease(TENANT, container) as lease:
-                await lease.workspace.run(f"mkdir new; cd new; seq {files} | xargs -r touch")
+                await lease.shell.run(f"mkdir new; cd new; seq {files} | xargs -r touch")
                 await lease.capture()
                 begun = time.perf_counter()
-                await lease.workspace.run("true")
+                await lease.shell.run("true")
                 await lease.capture()
                 taken.append((time.perf_counter() - begun) * 1000)
             await manager.delete(TENANT, container)

@@ -53,7 +53,7 @@ async def _new(manager: ContainerManager) -> str:
 
 async def _use(manager: ContainerManager, container: str) -> None:
     async with manager.lease(TENANT, container) as lease:
-        result = await lease.workspace.run("echo x >> f")
+        result = await lease.shell.run("echo x >> f")
         if result.exit_code != 0:
             raise RuntimeError(f"The box said {result.stderr!r}.")
 
@@ -118,8 +118,8 @@ async def _living(scale: Scale) -> Line:
                 pids = []
                 for container in ids:
                     lease = await stack.enter_async_context(manager.lease(TENANT, container))
-                    await lease.workspace.run("true")
-                    pids.append(lease.workspace.ref.facts["pid"])
+                    await lease.shell.run("true")
+                    pids.append(lease.shell.ref.facts["pid"])
                 try:
                     each = sum(box_mib(pid) for pid in pids if isinstance(pid, int)) / count
                 except PermissionError:

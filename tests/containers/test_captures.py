@@ -60,10 +60,8 @@ async def test_files_of_a_detached_process_are_captured_when_files_are_listed(
     containers: ContainerManager, lease: Lease
 ) -> None:
     assert await captured(lease, "mkdir -p a/b") == []
-    await lease.workspace.run(
-        "(until [ -e go ]; do sleep 0.01; done; mkdir c; echo late > c/late; touch done) >&- 2>&- &"
-    )
-    await lease.workspace.run("touch go; until [ -e done ]; do sleep 0.01; done")
+    await lease.shell.run("(until [ -e go ]; do sleep 0.01; done; mkdir c; echo late > c/late; touch done) >&- 2>&- &")
+    await lease.shell.run("touch go; until [ -e done ]; do sleep 0.01; done")
     assert {"c/late", "done", "go"} == set(await listed(containers, lease))
 
 
@@ -171,14 +169,14 @@ async def test_beyond_the_bound_of_entries_it_is_told_and_no_more_is_recorded(
         manager.lease(TENANT, await new(manager)) as lease,
     ):
         data = data_of(tmp_path, lease)
-        await lease.workspace.run("mkdir many; cd many; seq 5000 | xargs touch")
+        await lease.shell.run("mkdir many; cd many; seq 5000 | xargs touch")
         for _ in range(4):
             captured = await lease.capture()
             assert "more than 1000 files, directories and links in /mnt/data" in (captured.trouble or "")
             for path in sorted((data / "many").iterdir())[:900]:
                 path.rename(path.with_name(f"x{path.name}"))
             assert len(await db_paths(db, lease.record.id)) <= 1000
-        await lease.workspace.run("rm -r many; echo kept > kept")
+        await lease.shell.run("rm -r many; echo kept > kept")
         assert [row.path for row in (await lease.capture()).files] == ["/mnt/data/kept"]
         assert await db_paths(db, lease.record.id) == ["/mnt/data/kept"]
 
@@ -198,7 +196,7 @@ async def test_generated_trees_are_neither_recorded_nor_told_in_a_runtime_that_k
     ):
         made = "mkdir -p v/lib cache a; echo > v/pyvenv.cfg; echo > v/lib/x; echo > cache/x; echo > a/kept; echo > kept"
         assert await captured(lease, made) == ["a/kept", "kept"]
-        assert (await lease.workspace.files.read("v/lib/x")) == b"\n"
+        assert (await lease.shell.files.read("v/lib/x")) == b"\n"
 
 
 async def test_of_sparse_files_a_bounded_number_of_bytes_is_hashed(
@@ -262,7 +260,7 @@ async def test_files_that_come_together_are_brought_in_all_or_not_at_all(
     incoming = [IncomingFile(name="whole", open=lambda: pieces_of(b"x")), IncomingFile(name="half", open=broken)]
     with pytest.raises(RequestInvalid):
         await containers.files.bring(lease.record, incoming)
-    assert (await lease.workspace.run("ls -A")).stdout == b""
+    assert (await lease.shell.run("ls -A")).stdout == b""
     assert await listed(containers, lease) == {}
 
 

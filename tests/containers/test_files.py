@@ -35,7 +35,7 @@ async def new(containers: ContainerManager) -> str:
 
 
 async def captured(lease: Lease, script: str) -> list[str]:
-    assert (await lease.workspace.run(script)).exit_code == 0
+    assert (await lease.shell.run(script)).exit_code == 0
     return [row.path.removeprefix("/mnt/data/") for row in (await lease.capture("resp_1")).files]
 
 
@@ -54,7 +54,7 @@ async def test_a_file_that_a_command_wrote_is_recorded_with_all_that_is_known_of
 ) -> None:
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as lease:
-        await lease.workspace.run("mkdir out; printf 'a,b' > out/table.csv")
+        await lease.shell.run("mkdir out; printf 'a,b' > out/table.csv")
         (row,) = (await lease.capture("resp_1")).files
 
     assert to_builtins(container_file_object(row)) == {
@@ -90,9 +90,9 @@ async def test_links_devices_and_directories_are_no_files(containers: ContainerM
 async def test_a_file_that_became_a_link_is_not_given_out(containers: ContainerManager) -> None:
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as lease:
-        await lease.workspace.run("echo mine > file")
+        await lease.shell.run("echo mine > file")
         (row,) = (await lease.capture()).files
-        await lease.workspace.run("ln -sf /etc/passwd file")
+        await lease.shell.run("ln -sf /etc/passwd file")
 
     with pytest.raises(NotFound):
         await containers.files.open_content(TENANT, mine, row.id)
@@ -101,9 +101,9 @@ async def test_a_file_that_became_a_link_is_not_given_out(containers: ContainerM
 async def test_an_overwritten_path_keeps_its_id_and_a_deleted_one_is_forgotten(containers: ContainerManager) -> None:
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as lease:
-        await lease.workspace.run("echo 1 > kept; echo 1 > gone")
+        await lease.shell.run("echo 1 > kept; echo 1 > gone")
         first = {row.path: row.id for row in (await lease.capture()).files}
-        await lease.workspace.run("rm gone; echo 22 > new; mv new kept")
+        await lease.shell.run("rm gone; echo 22 > new; mv new kept")
         (second,) = (await lease.capture()).files
 
     listed = (await containers.files.list(TENANT, mine)).records
@@ -118,7 +118,7 @@ async def test_of_many_files_some_are_told_and_all_are_recorded_as_written_by_th
 ) -> None:
     mine = await new(small)
     async with small.lease(TENANT, mine) as lease:
-        await lease.workspace.run("for i in 1 2 3 4 5; do echo $i > $i; done")
+        await lease.shell.run("for i in 1 2 3 4 5; do echo $i > $i; done")
         first = await lease.capture("resp_1")
         assert ([row.path[-1] for row in first.files], first.more) == (["1", "2", "3"], 2)
         assert await captured(lease, "true") == []
@@ -134,7 +134,7 @@ async def test_of_many_files_some_are_told_and_all_are_recorded_as_written_by_th
 async def test_a_file_too_large_is_listed_with_its_size_and_still_given_out_whole(small: ContainerManager) -> None:
     mine = await new(small)
     async with small.lease(TENANT, mine) as lease:
-        await lease.workspace.run("head -c 1001 /dev/zero > large")
+        await lease.shell.run("head -c 1001 /dev/zero > large")
         (row,) = (await lease.capture()).files
 
     assert (row.bytes, row.too_large, row.sha256) == (1001, True, "")
@@ -144,7 +144,7 @@ async def test_a_file_too_large_is_listed_with_its_size_and_still_given_out_whol
 async def test_odd_names_are_kept_exactly_and_shown_as_text(containers: ContainerManager) -> None:
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as lease:
-        await lease.workspace.run("echo 1 > $'a\\nb'; echo 2 > './-c d'; echo 3 > $'bad\\xff'; echo 4 > ü")
+        await lease.shell.run("echo 1 > $'a\\nb'; echo 2 > './-c d'; echo 3 > $'bad\\xff'; echo 4 > ü")
         rows = (await lease.capture()).files
 
     shown = [container_file_object(row).filename for row in rows]
@@ -155,7 +155,7 @@ async def test_odd_names_are_kept_exactly_and_shown_as_text(containers: Containe
 async def test_what_a_detached_process_wrote_is_seen_when_files_are_listed(containers: ContainerManager) -> None:
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as lease:
-        await lease.workspace.run("echo late > file")
+        await lease.shell.run("echo late > file")
 
     assert [row.path for row in (await containers.files.list(TENANT, mine)).records] == ["/mnt/data/file"]
 
@@ -163,9 +163,9 @@ async def test_what_a_detached_process_wrote_is_seen_when_files_are_listed(conta
 async def test_a_download_is_of_the_file_as_it_is_now(containers: ContainerManager) -> None:
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as lease:
-        await lease.workspace.run("echo 1 > file")
+        await lease.shell.run("echo 1 > file")
         (before,) = (await lease.capture()).files
-        await lease.workspace.run("echo longer > file")
+        await lease.shell.run("echo longer > file")
 
     row, pieces = await containers.files.open_content(TENANT, mine, before.id)
     assert b"".join([piece async for piece in pieces]) == b"longer\n"
@@ -179,7 +179,7 @@ async def test_an_upload_is_there_for_the_first_command_and_is_not_taken_for_a_c
     row = await containers.files.put(TENANT, mine, "../../etc/notes.txt", pieces_of(b"he", b"llo"))
 
     async with containers.lease(TENANT, mine) as lease:
-        result = await lease.workspace.run("cat notes.txt; echo x >> notes.txt; rm notes.txt; printf hello > notes.txt")
+        result = await lease.shell.run("cat notes.txt; echo x >> notes.txt; rm notes.txt; printf hello > notes.txt")
         assert (await lease.capture()).files == ()
 
     assert (row.path, row.source, row.bytes, result.stdout) == ("/mnt/data/notes.txt", "user", 5, b"hello")
@@ -202,7 +202,7 @@ async def test_a_deleted_file_is_gone_from_the_box_too(containers: ContainerMana
     await containers.files.delete(TENANT, mine, row.id)
 
     async with containers.lease(TENANT, mine) as lease:
-        assert (await lease.workspace.run("ls")).stdout == b""
+        assert (await lease.shell.run("ls")).stdout == b""
     with pytest.raises(NotFound):
         await containers.files.delete(TENANT, mine, row.id)
 

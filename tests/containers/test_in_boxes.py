@@ -39,7 +39,7 @@ async def test_box_processes_and_files_outlive_the_gateway(home: Path, db: Datab
     async with opened("bubblewrap", home) as runtime, manager(runtime, db, home, clock) as before:
         mine = await new(before)
         async with before.lease(TENANT, mine) as first:
-            await first.workspace.start(
+            await first.shell.start(
                 Command(what=Script("echo early; while [ ! -e go ]; do sleep 0.05; done; echo late")), "exec_1"
             )
 
@@ -48,8 +48,8 @@ async def test_box_processes_and_files_outlive_the_gateway(home: Path, db: Datab
         manager(runtime, db, home, clock, stop=True) as after,
         after.lease(TENANT, mine) as second,
     ):
-        await second.workspace.run("touch go")
-        process = await second.workspace.find("exec_1")
+        await second.shell.run("touch go")
+        process = await second.shell.find("exec_1")
         assert process is not None
         with anyio.fail_after(5):
             printed = b"".join([chunk.data async for chunk in process.output()])
@@ -64,8 +64,8 @@ async def test_an_expired_container_leaves_no_box_and_no_directory(
     async with opened("bubblewrap", home) as runtime, manager(runtime, db, home, clock) as containers:
         mine = await new(containers)
         async with containers.lease(TENANT, mine) as lease:
-            await lease.workspace.run("mkdir -p a/b; echo x > a/b/c; chmod 0 a; (setsid sleep 600 &)")
-            ref = lease.workspace.ref
+            await lease.shell.run("mkdir -p a/b; echo x > a/b/c; chmod 0 a; (setsid sleep 600 &)")
+            ref = lease.shell.ref
         clock.turn(1300)
         assert await containers.reap_once() == (mine,)
         with pytest.raises(SandboxGone):
@@ -85,7 +85,7 @@ async def test_files_go_in_before_the_box_and_come_out_of_it(home: Path, db: Dat
         mine = await new(containers)
         await containers.files.put(TENANT, mine, "in.txt", data())
         async with containers.lease(TENANT, mine) as lease:
-            result = await lease.workspace.run("cat in.txt; echo more >> in.txt && mv in.txt out.txt && id -u")
+            result = await lease.shell.run("cat in.txt; echo more >> in.txt && mv in.txt out.txt && id -u")
             (row,) = (await lease.capture("resp_1")).files
         _, pieces = await containers.files.open_content(TENANT, mine, row.id)
         assert b"".join([piece async for piece in pieces]) == b"inmore\n"
@@ -102,11 +102,11 @@ async def test_a_box_killed_from_outside_is_replaced_on_its_files(home: Path, db
     ):
         mine = await new(containers)
         async with containers.lease(TENANT, mine) as first:
-            await first.workspace.run("echo kept > file")
-            other = await runtime.attach(first.workspace.ref)
+            await first.shell.run("echo kept > file")
+            other = await runtime.attach(first.shell.ref)
             await other.destroy()
         async with containers.lease(TENANT, mine) as second:
-            result = await second.workspace.run("cat file")
+            result = await second.shell.run("cat file")
 
     assert (result.stdout, second.boot_id == first.boot_id) == (b"kept\n", False)
     assert second.note is not None
@@ -130,7 +130,7 @@ async def test_a_box_that_no_row_came_to_know_is_swept_and_the_containers_files_
             await runtime.attach(ref)
         assert [path.name for path in (home / "boxes").iterdir()] == [mine]
         async with after.lease(TENANT, mine) as lease:
-            assert (await lease.workspace.run("cat file")).stdout == b"kept\n"
+            assert (await lease.shell.run("cat file")).stdout == b"kept\n"
 
 
 async def test_a_program_keeps_its_own_box_when_a_gateway_starts_in_the_same_home(

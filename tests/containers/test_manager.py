@@ -48,9 +48,9 @@ async def test_the_box_of_a_container_keeps_its_files_and_processes_between_leas
 ) -> None:
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as first:
-        await first.workspace.run("echo kept > file; sleep 600 & echo $! > pid")
+        await first.shell.run("echo kept > file; sleep 600 & echo $! > pid")
     async with containers.lease(TENANT, mine) as second:
-        result = await second.workspace.run("cat file && kill -0 $(cat pid)")
+        result = await second.shell.run("cat file && kill -0 $(cat pid)")
 
     assert (result.stdout, result.exit_code) == (b"kept\n", 0)
     assert (second.boot_id, second.note) == (first.boot_id, None)
@@ -73,7 +73,7 @@ async def test_two_first_users_boot_one_box(containers: ContainerManager) -> Non
     async def use() -> None:
         async with containers.lease(TENANT, mine) as lease:
             boots.append(lease.boot_id)
-            assert (await lease.workspace.run("true")).outcome == Exited(0)
+            assert (await lease.shell.run("true")).outcome == Exited(0)
 
     with anyio.fail_after(MOST):
         async with anyio.create_task_group() as tasks:
@@ -88,7 +88,7 @@ async def test_an_idle_container_expires_with_its_data_and_stays_readable(
 ) -> None:
     mine = await new(containers, expires_after={"anchor": "last_active_at", "minutes": 1})
     async with containers.lease(TENANT, mine) as lease:
-        await lease.workspace.run("echo secret > file; mkdir -m 0 shut")
+        await lease.shell.run("echo secret > file; mkdir -m 0 shut")
         await lease.capture()
     clock.turn(60)
     assert await containers.reap_once() == ()
@@ -150,7 +150,7 @@ async def test_a_command_that_nobody_leases_it_for_holds_it_too(
             started_at=clock.now(),
         )
         await Executions(db).intend(execution)
-        process = await lease.workspace.start(Command(what=Script("sleep 600")), execution.exec_id)
+        process = await lease.shell.start(Command(what=Script("sleep 600")), execution.exec_id)
     clock.turn(1300)
     assert await containers.reap_once() == ()
     assert (await containers.list(TENANT)).records[0].last_active_at == clock.now()
@@ -173,7 +173,7 @@ async def test_a_deleted_container_is_gone_with_its_files_and_its_running_comman
             async def up(_: bytes) -> None:
                 task_status.started()
 
-            outcomes.append((await lease.workspace.run("echo up; sleep 60", on_stdout=up)).outcome)
+            outcomes.append((await lease.shell.run("echo up; sleep 60", on_stdout=up)).outcome)
             assert (await lease.capture()).files == ()
 
     with anyio.fail_after(MOST):
@@ -208,13 +208,13 @@ async def test_a_box_that_died_is_replaced_on_the_same_files_and_the_next_lease_
 ) -> None:
     mine = await new(containers)
     async with containers.lease(TENANT, mine) as first:
-        await first.workspace.run("echo kept > file")
+        await first.shell.run("echo kept > file")
         await first.capture()
-        sandbox = await runtime.attach(first.workspace.ref)
+        sandbox = await runtime.attach(first.shell.ref)
         await sandbox.destroy()
 
     async with containers.lease(TENANT, mine) as second:
-        result = await second.workspace.run("cat file")
+        result = await second.shell.run("cat file")
     async with containers.lease(TENANT, mine) as third:
         pass
 
@@ -232,7 +232,7 @@ async def test_a_new_process_finds_the_container_and_sweeps_what_no_container_ow
     async with LocalRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as before:
         mine = await new(before)
         async with before.lease(TENANT, mine) as lease:
-            await lease.workspace.run("echo kept > file")
+            await lease.shell.run("echo kept > file")
     (tmp_path / "boxes" / new_id(CONTAINER) / "data").mkdir(parents=True)
     (tmp_path / "boxes" / "the-runtimes-own").mkdir()
 
@@ -240,7 +240,7 @@ async def test_a_new_process_finds_the_container_and_sweeps_what_no_container_ow
         assert boxes_of(tmp_path) == [mine, "the-runtimes-own"]
         assert len(after.swept) == 1
         async with after.lease(TENANT, mine) as lease:
-            result = await lease.workspace.run("cat file")
+            result = await lease.shell.run("cat file")
 
     assert result.stdout == b"kept\n"
     assert lease.note is not None

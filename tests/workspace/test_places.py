@@ -69,7 +69,7 @@ async def test_links_are_seen_and_what_is_missing_keeps_its_name(box: Workspace,
     places = box.places
     names = {"data": places.data, "home": places.home, "apart": APART}
 
-    found = await PathResolver(box._sandbox, places)(path.format(**names))
+    found = await PathResolver(box._shell.sandbox, places)(path.format(**names))
 
     assert found == (None if leads is None else leads.format(**names))
 
@@ -78,11 +78,13 @@ async def test_the_kernel_agrees(box: Workspace) -> None:
     paths = ["sub/file", "inner/deep/../file", "twice", "out/../x", "dangling", "up", f"{APART}/etc/passwd"]
     said = await box.run(["realpath", "-m", "--", *paths])
 
-    assert [await PathResolver(box._sandbox, box.places)(path) for path in paths] == said.stdout.decode().splitlines()
+    assert [
+        await PathResolver(box._shell.sandbox, box.places)(path) for path in paths
+    ] == said.stdout.decode().splitlines()
 
 
 async def test_the_links_in_a_directory_are_named(box: Workspace) -> None:
-    resolver = PathResolver(box._sandbox, box.places)
+    resolver = PathResolver(box._shell.sandbox, box.places)
 
     assert set(await resolver.links("sub") or ()) == {"link"}
     assert await resolver.links("nowhere") == ()

@@ -24,7 +24,7 @@ from limpet.core.ports import Offer, Process, Runtime, Sandbox
 from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.database import Database
 from limpet.store.sqlite import locate
-from limpet.workspace.workspace import Workspace
+from limpet.workspace.shell import SandboxShell, Shell
 
 RECENT = 64 << 10  # bytes of a shell's output that are shown again when it is joined
 HOLD_EVERY = 20.0  # seconds; at least three times in a container's time to live
@@ -72,7 +72,7 @@ async def _join(wanted: Joining) -> int:
             tasks.start_soon(_hold, rows, record)
             sandbox = await _enter(wanted, config, rows=rows, runtime=runtime)
             stack.push_async_callback(sandbox.release)
-            code = await _shell_in(Workspace(sandbox), wanted, rows)
+            code = await _shell_in(SandboxShell(sandbox), wanted, rows)
             tasks.cancel_scope.cancel()
         return code
 
@@ -142,7 +142,7 @@ async def _boot(wanted: Joining, config: Config) -> None:
             ) from refusal
 
 
-async def _shell_in(box: Workspace, wanted: Joining, rows: Containers) -> int:
+async def _shell_in(box: Shell, wanted: Joining, rows: Containers) -> int:
     if not has_terminal():
         return await piped(box)
     Screen().hint(f"Shell {wanted.number} of {wanted.container}: Ctrl-\\ Ctrl-\\ leaves it running, exit ends it.")
@@ -156,7 +156,7 @@ async def _shell_in(box: Workspace, wanted: Joining, rows: Containers) -> int:
     return code
 
 
-async def _join_or_begin(box: Workspace, wanted: Joining) -> Session:
+async def _join_or_begin(box: Shell, wanted: Joining) -> Session:
     """The shell of that number, or a new one where there is none, or where it has ended since it was left."""
     process = await box.find(wanted.exec_id)
     if process is not None:

@@ -18,7 +18,7 @@ from limpet.core.ids import new_id
 from limpet.core.ports import Offer
 from limpet.workspace.delivery import Delivery, OnOutput, follow
 from limpet.workspace.result import RunResult
-from limpet.workspace.workspace import EXEC, LETTING_GO, Workspace, as_program
+from limpet.workspace.shell import EXEC, LETTING_GO, Shell, as_program
 
 CODE_OF_A_BROKEN_PIPE = 141  # as shells report SIGPIPE
 
@@ -60,7 +60,7 @@ async def _run(command: Sequence[str], runtime: str, timeout: float | None, allo
     return code_of(result)
 
 
-async def run_here(box: Workspace, command: Command, stop: anyio.Event) -> RunResult:
+async def run_here(box: Shell, command: Command, stop: anyio.Event) -> RunResult:
     """Run a command on this program's standard streams; `stop` kills it. Its input is fed where it keeps that open.
 
     A command that ends is not kept by input that has not. However this ends, nothing of the command is left.

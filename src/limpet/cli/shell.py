@@ -15,7 +15,7 @@ from limpet.core import exit_codes
 from limpet.core.command import Aborted, Argv, Command, Exited, Lost, TimedOut, exit_code
 from limpet.core.ids import new_id
 from limpet.core.ports import Offer
-from limpet.workspace.workspace import EXEC, Workspace
+from limpet.workspace.shell import EXEC, Shell
 
 CODE_OF_A_SIGNAL = 128  # and its number
 PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR")
@@ -90,7 +90,7 @@ def conclude(session: Session, ending: Ending) -> int:
     return exit_code(ending)
 
 
-async def piped(box: Workspace) -> int:
+async def piped(box: Shell) -> int:
     """bash with the commands that standard input has, its output on both streams; returns its exit code. It ends with this
     program, unless that is killed."""
     stop, stopped = anyio.Event(), list[int]()

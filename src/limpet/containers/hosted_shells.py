@@ -1,6 +1,8 @@
 """The shell of a container's box, behind the operator's rules for hosted shells. Without rules it is the box's shell as it is."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 from limpet.containers.attachments import SKILLS
@@ -8,13 +10,15 @@ from limpet.containers.shell_rules import ShellRules
 from limpet.core.clock import Clock
 from limpet.core.ports import Runtime, Sandbox, Walls
 from limpet.guard.policy.policy import Policy
-from limpet.guard.redaction.redactor import Redactor
+from limpet.guard.redaction.redactor import Redaction, Redactor
 from limpet.workspace.approvals import Approvals
-from limpet.workspace.audit import Audit
+from limpet.workspace.audit import AuditTrail, NoAudit
 from limpet.workspace.capabilities import Capabilities
-from limpet.workspace.command_guard import DEFAULT, CommandGuard
+from limpet.workspace.command_guard import CommandGuard
 from limpet.workspace.judge_factory import BashReader, JudgeFactory
+from limpet.workspace.output_redaction import OutputRedaction
 from limpet.workspace.path_resolver import BoxDirectories, find_directories
+from limpet.workspace.shell import SandboxShell, Shell
 from limpet.workspace.walls import held_walls, refuse_unheld, walls_of
 from limpet.workspace.workspace import Workspace
 
@@ -24,7 +28,7 @@ class HostedShell:
     """The shell of one box, made once for as long as this process knows the box."""
 
     sandbox: Sandbox
-    workspace: Workspace
+    shell: Shell
 
 
 class HostedShells:
@@ -34,8 +38,8 @@ class HostedShells:
     def __init__(self, runtime: Runtime, rules: ShellRules, *, clock: Clock) -> None:
         self._runtime = runtime
         self._policy = _with_skills(rules.policy)
-        self._redaction = rules.redaction
-        self._redactor = None if rules.redaction is None else Redactor(rules.redaction)
+        self._output = _outputs(rules.redaction)
+        self._has_rules = rules.policy is not None or rules.redaction is not None
         self._clock = clock
         self._reader = BashReader()
         self.walls: Walls = walls_of(self._policy)
@@ -53,33 +57,41 @@ class HostedShells:
         """The shell of this box; `known` where that is the same box's."""
         if known is not None and known.sandbox is sandbox:
             return known
-        if self._policy is None and self._redactor is None:
-            return HostedShell(sandbox, Workspace(sandbox, clock=self._clock))
-        places = await self._places(sandbox)
-        guard = self._guard(sandbox, container_id, places)
-        return HostedShell(sandbox, Workspace(sandbox, rules=guard, clock=self._clock))
+        shell = SandboxShell(sandbox, clock=self._clock)
+        if not self._has_rules:
+            return HostedShell(sandbox, shell)
+        return HostedShell(sandbox, await self._guarded(shell, container_id))
 
-    async def _places(self, sandbox: Sandbox) -> BoxDirectories:
-        """Only judging needs to know where they are."""
-        return BoxDirectories() if self._policy is None else await find_directories(sandbox, self._runtime.offers)
-
-    def _guard(self, sandbox: Sandbox, container_id: str, places: BoxDirectories) -> CommandGuard:
+    async def _guarded(self, shell: SandboxShell, container_id: str) -> Workspace:
         """There is no approver here, and the record of a hosted command is the response's (`responses.shell_audit`)."""
-        offers, is_built = self._runtime.offers, sandbox.ref.walls == self.walls.digest
+        sandbox, offers = shell.sandbox, self._runtime.offers
+        # Only judging needs to know where they are.
+        places = BoxDirectories() if self._policy is None else await find_directories(sandbox, offers)
+        is_built = sandbox.ref.walls == self.walls.digest
         held = held_walls(self.walls, offers, sees_only_its_own=False) if is_built else Walls()
         guard = CommandGuard(
-            name=container_id,
-            session=container_id,
-            clock=self._clock,
-            surroundings=JudgeFactory(sandbox, places, reader=self._reader, walls=held),
+            capabilities=Capabilities(),
+            judges=JudgeFactory(sandbox, places, reader=self._reader, walls=held),
             roots=(*places.roots, SKILLS),
             approvals=Approvals(None, clock=self._clock),
-            audit=Audit(),
-            redaction=self._redaction or DEFAULT,
-            screening=self._redactor,
-            capabilities=Capabilities(),
         )
-        return guard.with_more(policy=self._policy)
+        output = self._output()
+        trail = AuditTrail(
+            audit=NoAudit(),
+            workspace=container_id,
+            session=container_id,
+            directory=places.data,
+            redactor=output.redactor,
+            clock=self._clock,
+        )
+        return Workspace(shell, guard=guard.with_more(self._policy), output=output, trail=trail)
+
+
+def _outputs(redaction: Redaction | None) -> Callable[[], OutputRedaction]:
+    """Makes the redaction of each box; the rules are compiled once."""
+    if redaction is None:
+        return partial(OutputRedaction.of_records, {})
+    return partial(OutputRedaction, redaction, Redactor(redaction), screens_output=True)
 
 
 def _with_skills(policy: Policy | None) -> Policy | None:

@@ -1,11 +1,11 @@
-"""A lease: a container in use, with its booted workspace, until it is released."""
+"""A lease: a container in use, with the shell of its booted box, until it is released."""
 
 from dataclasses import dataclass
 
 from limpet.containers.captures import CaptureResult
 from limpet.containers.file_service import ContainerFileService
 from limpet.store.containers import ContainerRecord
-from limpet.workspace.workspace import Workspace
+from limpet.workspace.shell import Shell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,13 +17,13 @@ class Lease:
     """
 
     record: ContainerRecord
-    workspace: Workspace
+    shell: Shell
     note: str | None
     file_service: ContainerFileService
 
     @property
     def boot_id(self) -> str:
-        return self.workspace.boot_id
+        return self.shell.boot_id
 
     async def capture(self, response_id: str | None = None) -> CaptureResult:
         """The files that changed since the last capture, now recorded as written by that response. See `ContainerFileService.capture`."""

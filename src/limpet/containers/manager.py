@@ -327,7 +327,7 @@ class ContainerManager:
             entered = await self._boxes.enter(record)
             box.shell = shell = await self._shells.open(entered.sandbox, container_id, known=box.shell)
         note = lost_box(await self.files.count_missing(record)) if entered.lost_before else None
-        return Lease(record=record, workspace=shell.workspace, note=note, file_service=self.files)
+        return Lease(record=record, shell=shell.shell, note=note, file_service=self.files)
 
     async def _put_to_sleep(self, container_id: str) -> bool:
         """End the box of an idle container to make room for another. False where it is in use after all."""

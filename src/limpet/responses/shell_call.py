@@ -271,12 +271,12 @@ class ShellCalls:
         self, lease: Lease, command: Command, exec_id: str, printed: CommandOutput, call_id: str
     ) -> _Ending:
         try:
-            process = await lease.workspace.start(command, exec_id, call=Call(action=ACTION, call_id=call_id))
+            process = await lease.shell.start(command, exec_id, call=Call(action=ACTION, call_id=call_id))
         except CommandRefused as refusal:
             await printed.say("stderr", f"{refusal.message}\n")
             return _Ending(Exited(exit_codes.CANNOT_RUN), refusal=refusal)
         outcome = await self._follow(process, printed)
-        await printed.end(None if isinstance(outcome, Lost) else process, lease.workspace.files)
+        await printed.end(None if isinstance(outcome, Lost) else process, lease.shell.files)
         for note in process.notes():
             await printed.say("stderr", f"limpet: {note}\n")
         if isinstance(outcome, Lost):

@@ -23,7 +23,7 @@ from limpet.workspace.audit import OnAudit
 from limpet.workspace.capabilities import read_capabilities
 from limpet.workspace.context import WorkspaceContext
 from limpet.workspace.opening import DEFAULT_TTL, SandboxOptions, WorkspaceOptions, open_in
-from limpet.workspace.workspace import Workspace
+from limpet.workspace.workspace import Closer, Workspace
 
 if TYPE_CHECKING:
     from limpet.config import Config
@@ -111,7 +111,7 @@ def open_workspace(
     rules = WorkspaceOptions(
         capabilities=capabilities, policy=policy, redaction=redaction, audit=audit, approver=approver, session=session,
     )  # fmt: skip
-    return WorkspaceContext(lambda: _opened(name, runtime, opening, rules, home, network))
+    return WorkspaceContext(lambda closer: _opened(name, runtime, opening, rules, home, network, closer))
 
 
 def _path(given: Path | str | None) -> Path | None:
@@ -126,13 +126,14 @@ async def _opened(
     rules: WorkspaceOptions,
     home: Path | None,
     network: object,
+    closer: Closer,
 ) -> AsyncIterator[Workspace]:
     refuse_misused(name=name, runtime=runtime, opening=opening, rules=rules)
     opening = replace(opening, network=checked_network(network))
     async with AsyncExitStack() as stack:
         if isinstance(runtime, str):
             runtime = await stack.enter_async_context(_swept(_runtime_for(runtime, home, rules.capabilities)))
-        yield await stack.enter_async_context(open_in(runtime, name, opening, rules=rules))
+        yield await stack.enter_async_context(open_in(runtime, name, opening, rules=rules, closer=closer))
 
 
 @asynccontextmanager

@@ -6,14 +6,18 @@ Everything in a record has been screened: it may be kept where logs are kept.
 import inspect
 import json
 import logging
+import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 
-from limpet.core.command import Argv, Script
+from limpet.core.clock import Clock
+from limpet.core.command import Argv, Command, Script
+from limpet.core.errors import LimpetError
+from limpet.guard.redaction.redactor import Redactor
 from limpet.workspace.result import KeptOutput
 
 MARK = "shell_audit"
@@ -39,6 +43,16 @@ class Call:
     task_id: str | None = None
     judged: str | Script | Argv | None = None
     stderr_bytes: Callable[[KeptOutput], int] | None = None
+
+    def as_written(self, command: Command) -> Script | Argv:
+        """The command as its author wrote it."""
+        if self.judged is None:
+            return command.what
+        return Script(self.judged) if isinstance(self.judged, str) else self.judged
+
+    def own_bytes(self, stderr: KeptOutput) -> int:
+        """How much of a standard error the command wrote itself."""
+        return stderr.size if self.stderr_bytes is None else self.stderr_bytes(stderr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +115,60 @@ class Audit:
                 log.exception("%s The audit callback failed for %s.", MARK, record.action)
         if time.cancelled_caught:
             log.error("%s The audit callback took longer than %g s for %s.", MARK, LONGEST, record.action)
+
+
+class NoAudit(Audit):
+    """No records: another part of the program writes them."""
+
+    @property
+    def is_heard(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditTrail:
+    """Writes the records of one session of a workspace. `directory` is where commands run that name none; `redactor` redacts all."""
+
+    audit: Audit
+    workspace: str
+    session: str
+    directory: str
+    redactor: Redactor
+    clock: Clock
+
+    async def write(self, call: Call, command: Command | None = None, /, **facts: Any) -> None:
+        """Put on record what came of a call. `facts` are fields of AuditRecord."""
+        if not self.audit.is_heard:
+            return
+        if command is not None:
+            facts = {"command": text_of(call.as_written(command)), "cwd": command.cwd, **facts}
+        facts["cwd"] = facts.get("cwd") or self.directory
+        redacted: dict[str, Any] = self.redactor.value(facts)
+        record = AuditRecord(
+            timestamp=timestamp(self.clock.now()),
+            workspace=self.workspace,
+            session=self.session,
+            action=call.action,
+            description=self.redactor.text(call.description),
+            call_id=call.call_id and self.redactor.text(call.call_id),
+            task_id=call.task_id,
+            **redacted,
+        )
+        await self.audit.tell(record)
+
+
+def text_of(what: Script | Argv) -> str:
+    """A command as people read it: a script as it is, a program with its arguments quoted where a shell would need it."""
+    return what.text if isinstance(what, Script) else shlex.join(what.args)
+
+
+def sentence_of(error: BaseException) -> str:
+    """Why a call had no result, for its record."""
+    if isinstance(error, LimpetError):
+        return error.message
+    if isinstance(error, anyio.get_cancelled_exc_class()):
+        return "The caller was cancelled or gave up; nothing of the command is left."
+    return f"{type(error).__name__}: {error}"
 
 
 def line_of(record: AuditRecord) -> str:

@@ -14,9 +14,9 @@ from typing import Any
 import anyio
 
 from limpet.core.errors import ConfigInvalid
-from limpet.workspace.workspace import Workspace
+from limpet.workspace.workspace import Closer, Workspace, ends_with_its_block
 
-Make = Callable[[], AbstractAsyncContextManager[Workspace]]
+Make = Callable[[Closer], AbstractAsyncContextManager[Workspace]]
 _OWNERS: set["_Owner"] = set()  # the event loop alone would keep no owner alive
 
 
@@ -33,7 +33,7 @@ class WorkspaceContext:
 
     async def __aenter__(self) -> Workspace:
         self._refuse_twice()
-        self._block = self._make()
+        self._block = self._make(ends_with_its_block)
         return await self._block.__aenter__()
 
     async def __aexit__(
@@ -56,10 +56,8 @@ class WorkspaceContext:
             loop = asyncio.get_running_loop()
         except RuntimeError as error:
             raise ConfigInvalid("open_workspace", "open", "it needs asyncio's event loop; use `async with`.") from error
-        self._owner = _Owner(self._make(), loop)
-        workspace = await self._owner.open()
-        workspace.closer = self.close
-        return workspace
+        self._owner = _Owner(self._make(self.close), loop)
+        return await self._owner.open()
 
     async def close(self) -> None:
         """Leave the block: the box is ended or released, as `lifetime` says. Twice is quiet, also at once from several tasks. Raises

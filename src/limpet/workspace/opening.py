@@ -25,21 +25,22 @@ from limpet.core.ports import (
     Walls,
     WhileOwned,
 )
-from limpet.core.secret import Secret
 from limpet.egress.network import PROXY_ENVIRONMENT, Network
 from limpet.guard.policy.environment import secrets_in
 from limpet.guard.policy.policy import Policy
-from limpet.guard.redaction.redactor import Redaction, Redactor
+from limpet.guard.redaction.redactor import Redaction
 from limpet.workspace.approvals import Approvals, Approver
-from limpet.workspace.audit import Audit, OnAudit
-from limpet.workspace.capabilities import Capabilities, read_capabilities
+from limpet.workspace.audit import Audit, AuditTrail, OnAudit
+from limpet.workspace.capabilities import read_capabilities
 from limpet.workspace.command_guard import CommandGuard
 from limpet.workspace.judge_factory import BashReader, JudgeFactory
 from limpet.workspace.names import refuse_reserved
 from limpet.workspace.network import opened_door
+from limpet.workspace.output_redaction import OutputRedaction
 from limpet.workspace.path_resolver import BoxDirectories, find_directories
+from limpet.workspace.shell import SandboxShell
 from limpet.workspace.walls import held_walls, refuse_unheld, walls_of
-from limpet.workspace.workspace import Workspace
+from limpet.workspace.workspace import Closer, Workspace, ends_with_its_block
 
 DEFAULT_TTL = 1200.0
 CLOSING = 15.0  # seconds for ending a box when the block is left
@@ -89,9 +90,15 @@ class WorkspaceOptions:
 
 @asynccontextmanager
 async def open_in(
-    runtime: Runtime, name: str = "box", opening: SandboxOptions | None = None, *, rules: WorkspaceOptions | None = None
+    runtime: Runtime,
+    name: str = "box",
+    opening: SandboxOptions | None = None,
+    *,
+    rules: WorkspaceOptions | None = None,
+    closer: Closer = ends_with_its_block,
 ) -> AsyncIterator[Workspace]:
-    """A workspace in a sandbox of this (opened) runtime. `name` is for people and tools: each box adds its own ending to it.
+    """A workspace in a sandbox of this (opened) runtime. `name` is for people and tools: each box adds its own ending to it. `closer`
+    is what its `close` does.
 
     Raises OfferMissing for what the runtime does not have, ConfigInvalid, BootFailed, RuntimeUnavailable, and SandboxGone where
     `ref` names a box that has ended.
@@ -109,11 +116,14 @@ async def open_in(
         places = await find_directories(sandbox, runtime.offers) if capabilities.shell else BoxDirectories()
         held = _held(runtime, opening, walls)
         async with BashReader() as reader:
-            surroundings = JudgeFactory(sandbox, places, reader=reader, walls=held)
-            made = _rules(name, rules, capabilities, surroundings, secrets_in(opening.env))
-            more = made.with_more(policy=policy, redaction=rules.redaction)
+            guard = CommandGuard(
+                capabilities=capabilities,
+                judges=JudgeFactory(sandbox, places, reader=reader, walls=held),
+                roots=places.roots,
+                approvals=Approvals(rules.approver, clock=rules.clock),
+            )
             async with opened_door(sandbox, name, opening.network):
-                yield Workspace(sandbox, rules=more, clock=rules.clock)
+                yield _made(sandbox, name, opening, rules, guard.with_more(policy), closer)
     finally:
         with anyio.move_on_after(CLOSING, shield=True):
             await _close(sandbox, opening)
@@ -138,27 +148,27 @@ async def _enter(runtime: Runtime, name: str, opening: SandboxOptions, walls: Wa
     return await runtime.attach(opening.ref)
 
 
-def _rules(
+def _made(
+    sandbox: Sandbox,
     name: str,
-    asked: WorkspaceOptions,
-    capabilities: Capabilities,
-    surroundings: JudgeFactory,
-    secrets: Mapping[str, Secret],
-) -> CommandGuard:
-    """What holds for every view of the workspace. `secrets` are those of its own variables: no record shows them."""
-    own = Redaction(secrets=secrets)
-    return CommandGuard(
-        name=name,
-        session=asked.session or new_id(SESSION),
-        clock=asked.clock,
-        surroundings=surroundings,
-        roots=surroundings.places.roots,
-        approvals=Approvals(asked.approver, clock=asked.clock),
-        audit=Audit(asked.audit),
-        redaction=own,
-        recording=Redactor(own) if secrets else None,
-        capabilities=capabilities,
+    opening: SandboxOptions,
+    rules: WorkspaceOptions,
+    guard: CommandGuard,
+    closer: Closer,
+) -> Workspace:
+    # No record shows the secrets of the box's own variables.
+    output = OutputRedaction.of_records(secrets_in(opening.env))
+    output = output if rules.redaction is None else output.with_more(rules.redaction)
+    trail = AuditTrail(
+        audit=Audit(rules.audit),
+        workspace=name,
+        session=rules.session or new_id(SESSION),
+        directory=guard.places.data,
+        redactor=output.redactor,
+        clock=rules.clock,
     )
+    shell = SandboxShell(sandbox, clock=rules.clock)
+    return Workspace(shell, guard=guard, output=output, trail=trail, closer=closer)
 
 
 async def _close(sandbox: Sandbox, opening: SandboxOptions) -> None:

@@ -293,7 +293,7 @@ async def test_a_box_that_dies_under_a_task_is_said(box: Workspace) -> None:
     bash = Session(box)
     async with bash.tool:
         task = await bash.start("sleep 60")
-        await box._sandbox.destroy()
+        await box._shell.sandbox.destroy()
         note = await bash.note("failed")
         answer = await bash(task_id=task)
 
