@@ -1,4 +1,8 @@
-"""Runs the program as a person would: in a process of its own, with an empty home and none of our variables."""
+"""Runs the program as a person would: in a process of its own, with an empty home and none of our variables.
+
+Where nothing is piped to it, it is forked from one that was loaded before (tests/support/prepared.py). That a fresh interpreter does the
+the same is proved where `PROGRAM` is used.
+"""
 
 import os
 import subprocess
@@ -7,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.support.prepared import ran
 
 Limpet = Callable[..., "subprocess.CompletedProcess[str]"]
 PROGRAM = (sys.executable, "-c", "from limpet.cli import main; main()")
@@ -25,6 +31,9 @@ def limpet(tmp_path: Path) -> Limpet:
     """`limpet("run", "true", stdin="…", VARIABLE="…")`: the finished process, its output as text."""
 
     def run(*args: str, stdin: str = "", **variables: str) -> "subprocess.CompletedProcess[str]":
+        env = environment(tmp_path / "home", **variables)
+        if not stdin:
+            return ran(args, env=env, directory=tmp_path)
         return subprocess.run(
             [*PROGRAM, *args],
             input=stdin,
@@ -33,7 +42,7 @@ def limpet(tmp_path: Path) -> Limpet:
             timeout=30,
             check=False,
             cwd=tmp_path,
-            env=environment(tmp_path / "home", **variables),
+            env=env,
         )
 
     return run

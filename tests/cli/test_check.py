@@ -81,14 +81,14 @@ def test_a_user_without_an_entry_in_passwd_gets_his_answer(tmp_path: Path) -> No
     assert "fault of limpet" not in homeless.stderr
 
 
-@pytest.mark.parametrize("columns", [40, 72, 90])
-def test_on_a_terminal_lines_break_between_words(limpet: Limpet, columns: int) -> None:
+def test_on_a_terminal_lines_break_between_words(limpet: Limpet) -> None:
     whole = limpet("check", "local", "memory", COLUMNS="").stdout
-    broken = limpet("check", "local", "memory", COLUMNS=str(columns)).stdout
+    for columns in (40, 72, 90):
+        broken = limpet("check", "local", "memory", COLUMNS=str(columns)).stdout
 
-    assert broken.split() == whole.split()
-    assert max(map(len, broken.splitlines())) <= columns
-    assert len(broken.splitlines()) > len(whole.splitlines())
+        assert broken.split() == whole.split()
+        assert max(map(len, broken.splitlines())) <= columns
+        assert len(broken.splitlines()) > len(whole.splitlines())
 
 
 def test_a_remedy_that_is_a_command_is_never_broken() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from limpet.workspace.opening import open_in
 from limpet.workspace.workspace import Workspace
+from tests.support.homes import short_home
 from tests.support.runtimes import NAMES, opened
 
 
@@ -15,6 +16,14 @@ async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Works
     """A workspace without a policy, on each runtime."""
     async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
         yield workspace
+
+
+@pytest.fixture(scope="module", params=NAMES)
+async def shared_box(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIterator[Workspace]:
+    """One for all tests of a file that leave nothing in it that another would see."""
+    with short_home() as home:
+        async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+            yield workspace
 
 
 @pytest.fixture(params=["local", "bubblewrap"])

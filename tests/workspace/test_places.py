@@ -11,6 +11,7 @@ from limpet.guard.policy.policy import Policy
 from limpet.workspace.opening import open_in
 from limpet.workspace.path_resolver import PathResolver
 from limpet.workspace.workspace import Workspace
+from tests.support.homes import short_home
 from tests.support.runtimes import opened
 
 pytestmark = pytest.mark.anyio
@@ -25,15 +26,16 @@ ln -sfn /etc {APART}/etc; ln -s file sub/link
 """
 
 
-@pytest.fixture(params=["local", "bubblewrap"])
-async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
-    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
-        try:
-            made = await workspace.run(LINKS)
-            assert made.exit_code == 0, made.stderr
-            yield workspace
-        finally:
-            await workspace.run(f"rm -r {APART}")
+@pytest.fixture(scope="module", params=["local", "bubblewrap"])
+async def box(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIterator[Workspace]:
+    with short_home() as home:
+        async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+            try:
+                made = await workspace.run(LINKS)
+                assert made.exit_code == 0, made.stderr
+                yield workspace
+            finally:
+                await workspace.run(f"rm -r {APART}")
 
 
 @pytest.mark.parametrize(

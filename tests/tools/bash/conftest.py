@@ -11,6 +11,7 @@ from limpet.tools.bash import BashConfig, BashTool
 from limpet.tools.view import as_commands_know
 from limpet.workspace.opening import open_in
 from limpet.workspace.workspace import Workspace
+from tests.support.homes import short_home
 from tests.support.runtimes import opened
 
 MOST = 5.0  # seconds for what should be done at once
@@ -87,5 +88,21 @@ async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Works
 @pytest.fixture
 async def bash(box: Workspace) -> AsyncIterator[Session]:
     session = Session(box)
+    async with session.tool:
+        yield session
+
+
+@pytest.fixture(scope="module", params=["local", "bubblewrap"])
+async def lasting_box(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIterator[Workspace]:
+    """One for all tests of a file whose sessions do not see each other."""
+    with short_home() as home:
+        async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+            yield workspace
+
+
+@pytest.fixture
+async def fresh_session(lasting_box: Workspace) -> AsyncIterator[Session]:
+    """A session of its own in that box."""
+    session = Session(lasting_box)
     async with session.tool:
         yield session

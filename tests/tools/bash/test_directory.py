@@ -35,13 +35,16 @@ pytestmark = pytest.mark.anyio
         "cd sub; exec sh -c 'echo from sh'",
     ],
 )
-async def test_the_next_call_starts_where_the_shell_ended(bash: Session, command: str) -> None:
-    await bash("mkdir sub")
+async def test_the_next_call_starts_where_the_shell_ended(fresh_session: Session, command: str) -> None:
+    await fresh_session("mkdir -p sub")
 
-    ended = await bash(command)
-    after = await bash("pwd")
+    ended = await fresh_session(command)
+    after = await fresh_session("pwd")
 
-    assert (ended["next_cwd"], after["cwd"]) == (bash.place("/mnt/data/sub"), bash.place("/mnt/data/sub"))
+    assert (ended["next_cwd"], after["cwd"]) == (
+        fresh_session.place("/mnt/data/sub"),
+        fresh_session.place("/mnt/data/sub"),
+    )
     assert after["stdout"].endswith("/data/sub\n")
 
 
@@ -58,11 +61,11 @@ async def test_the_next_call_starts_where_the_shell_ended(bash: Session, command
         "true && env -C sub true",
     ],
 )
-async def test_what_did_not_move_the_shell_moves_nothing(bash: Session, command: str) -> None:
-    await bash("mkdir sub")
-    await bash(command)
+async def test_what_did_not_move_the_shell_moves_nothing(fresh_session: Session, command: str) -> None:
+    await fresh_session("mkdir -p sub")
+    await fresh_session(command)
 
-    assert (await bash("pwd"))["cwd"] == bash.place("/mnt/data")
+    assert (await fresh_session("pwd"))["cwd"] == fresh_session.place("/mnt/data")
 
 
 @pytest.mark.statement("s2-cwd-is-used")

@@ -167,8 +167,8 @@ async def test_many_and_long_matches_are_bounded(box: Workspace) -> None:
     assert len((await do(box, "grep", pattern="hit", maxResults=2))["matches"]) == 2
 
 
-async def test_a_pattern_that_cannot_be_read_is_told(box: Workspace) -> None:
-    found = await do(box, "grep", pattern="(")
+async def test_a_pattern_that_cannot_be_read_is_told(shared_box: Workspace) -> None:
+    found = await do(shared_box, "grep", pattern="(")
 
     assert found["error"]["code"] == "file_error"
     assert "(" in found["error"]["message"]
@@ -204,10 +204,12 @@ async def test_directories_are_made_and_removed_whole_only_when_asked(box: Works
         ("mkdir", {"path": "/etc/x"}), ("edit_file", {"path": "link", "old": "a", "new": "b"}), ("stat", {"path": "/etc/passwd"}),
     ],
 )  # fmt: skip
-async def test_what_lies_outside_is_out_of_reach(box: Workspace, operation: str, arguments: dict[str, Any]) -> None:
-    await box.run("ln -s /etc/passwd link; ln -s /etc out")
+async def test_what_lies_outside_is_out_of_reach(
+    shared_box: Workspace, operation: str, arguments: dict[str, Any]
+) -> None:
+    await shared_box.run("ln -sfn /etc/passwd link; ln -sfn /etc out")
 
-    result = await do(box, operation, **arguments)
+    result = await do(shared_box, operation, **arguments)
 
     assert result["error"]["code"] == "file_error"
     assert "outside" in result["error"]["message"]
@@ -225,11 +227,11 @@ async def test_what_lies_outside_is_out_of_reach(box: Workspace, operation: str,
     ],
 )  # fmt: skip
 async def test_what_cannot_be_done_says_why(
-    box: Workspace, operation: str, arguments: dict[str, Any], problem: str
+    shared_box: Workspace, operation: str, arguments: dict[str, Any], problem: str
 ) -> None:
-    await box.run("mkdir dir; echo hi > file")
+    await shared_box.run("mkdir -p dir; echo hi > file")
 
-    result = await do(box, operation, **arguments)
+    result = await do(shared_box, operation, **arguments)
 
     assert result["error"]["code"] == "file_error"
     assert problem in result["error"]["message"]
@@ -308,11 +310,11 @@ async def test_a_model_is_told_of_nine_tools_each_with_a_closed_schema(memory_bo
 
 
 @pytest.mark.parametrize("pattern", ["/etc/*.conf", "../../etc/*"])
-async def test_a_glob_that_leads_outside_is_told_and_not_empty(box: Workspace, pattern: str) -> None:
-    error = (await do(box, "glob", pattern=pattern))["error"]
+async def test_a_glob_that_leads_outside_is_told_and_not_empty(shared_box: Workspace, pattern: str) -> None:
+    error = (await do(shared_box, "glob", pattern=pattern))["error"]
 
     assert (error["code"], "/etc is outside" in error["message"]) == ("file_error", True)
 
 
-async def test_what_re2_says_of_a_pattern_is_said_in_words(box: Workspace) -> None:
-    assert "cannot be used: missing ): (. Patterns" in (await do(box, "grep", pattern="("))["error"]["message"]
+async def test_what_re2_says_of_a_pattern_is_said_in_words(shared_box: Workspace) -> None:
+    assert "cannot be used: missing ): (. Patterns" in (await do(shared_box, "grep", pattern="("))["error"]["message"]

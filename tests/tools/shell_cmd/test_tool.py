@@ -85,16 +85,16 @@ async def test_another_trusted_directory_is_the_ground_of_all_paths(box: Workspa
     "directory", ["/etc", "..", "../..", "/mnt", "/mnt/database", "~", "sub/../../..", "link", "link/x"]
 )
 @pytest.mark.statement("s3-a-directory-outside-is-refused", "s3-a-mismatch-names-the-trusted-directory")
-async def test_a_directory_outside_is_a_mismatch_and_nothing_runs(box: Workspace, directory: str) -> None:
-    await box.run("ln -s /etc link")
+async def test_a_directory_outside_is_a_mismatch_and_nothing_runs(shared_box: Workspace, directory: str) -> None:
+    await shared_box.run("ln -sfn /etc link")
 
-    result = await as_json(box, "touch", "ran", directory=directory)
+    result = await as_json(shared_box, "touch", "ran", directory=directory)
 
     assert result["error"]["code"] == "outside_trusted_directory"
     assert result["error"]["message"].startswith("Working directory mismatch: ")
-    assert f"the trusted working directory {box.directory}" in result["error"]["message"]
-    assert result["error"]["trusted_directory"] == box.directory
-    assert "ran" not in {one.path for one in await box.files.list("/mnt/data")}
+    assert f"the trusted working directory {shared_box.directory}" in result["error"]["message"]
+    assert result["error"]["trusted_directory"] == shared_box.directory
+    assert "ran" not in {one.path for one in await shared_box.files.list("/mnt/data")}
 
 
 async def test_a_directory_that_is_not_there_is_told(box: Workspace) -> None:
@@ -116,11 +116,11 @@ async def test_a_directory_that_is_not_there_is_told(box: Workspace) -> None:
 )  # fmt: skip
 @pytest.mark.statement("s3-paths-outside-are-refused")
 async def test_paths_that_leave_are_refused_before_anything_runs(
-    box: Workspace, command: str, parameters: list[str]
+    shared_box: Workspace, command: str, parameters: list[str]
 ) -> None:
-    await box.run("ln -s /etc link; ln -s /etc/passwd secret")
+    await shared_box.run("ln -sfn /etc link; ln -sfn /etc/passwd secret")
 
-    result = await as_json(box, command, *parameters)
+    result = await as_json(shared_box, command, *parameters)
 
     assert result["error"]["code"] == "outside_trusted_directory"
     assert "Working directory mismatch" in result["error"]["message"]
@@ -137,13 +137,13 @@ async def test_paths_that_leave_are_refused_before_anything_runs(
     ],
 )  # fmt: skip
 async def test_rejections_name_what_was_found_and_what_to_write(
-    box: Workspace, command: str, parameters: list[str], code: str
+    shared_box: Workspace, command: str, parameters: list[str], code: str
 ) -> None:
-    result = await as_json(box, command, *parameters)
+    result = await as_json(shared_box, command, *parameters)
 
     assert result["error"]["code"] == code
     assert "Instead, " in result["error"]["message"]
-    assert "ran" not in {one.path for one in await box.files.list("/mnt/data")}
+    assert "ran" not in {one.path for one in await shared_box.files.list("/mnt/data")}
 
 
 async def test_a_program_of_the_trusted_directory_runs_by_its_path(real_box: Workspace) -> None:
@@ -248,14 +248,14 @@ async def test_artifacts_have_digest_and_size_or_their_own_error(box: Workspace)
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "link", "link/passwd"])
 @pytest.mark.statement("s3-artifacts-stay-in-scope")
-async def test_artifacts_outside_are_refused_before_the_command_runs(box: Workspace, path: str) -> None:
-    await box.run("ln -s /etc link")
+async def test_artifacts_outside_are_refused_before_the_command_runs(shared_box: Workspace, path: str) -> None:
+    await shared_box.run("ln -sfn /etc link")
 
-    result = await as_json(box, "touch", "ran", artifact_paths=["ran", path])
+    result = await as_json(shared_box, "touch", "ran", artifact_paths=["ran", path])
 
     assert result["error"]["code"] == "outside_trusted_directory"
     assert "artifact_paths[1]" in result["error"]["message"]
-    assert "ran" not in {one.path for one in await box.files.list("/mnt/data")}
+    assert "ran" not in {one.path for one in await shared_box.files.list("/mnt/data")}
 
 
 async def test_a_command_without_input_does_not_wait_for_any(box: Workspace) -> None:
@@ -394,8 +394,8 @@ async def test_an_ai_command_that_ends_well_is_the_answer(home: Path, runtime: s
 
 @pytest.mark.parametrize("name", ["codex", "Gemini", "COPILOT"])
 @pytest.mark.statement("s3-failed-ai-commands-are-explained")
-async def test_an_ai_command_that_fails_says_so_formatted(box: Workspace, name: str) -> None:
-    result = await tool(box).call({"command": name})
+async def test_an_ai_command_that_fails_says_so_formatted(shared_box: Workspace, name: str) -> None:
+    result = await tool(shared_box).call({"command": name})
 
     assert result["ends_turn"] is True
     assert result["assistant_text"] == result["markdown"]
