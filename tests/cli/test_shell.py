@@ -153,7 +153,10 @@ def test_a_box_that_dies_ends_with_125_and_says_so_on_a_terminal_that_works(home
         os.kill(agent, signal.SIGKILL)
 
         assert typist.end() == 125
-        assert b"limpet: The sandbox is gone. It ended.\r\n" in typist.all
+        # Whether its end is heard first or the next question fails first.
+        assert re.search(
+            rb"\nlimpet: The sandbox is gone\. It(s agent does not answer any more| ended)\.\r\n", typist.all
+        )
         assert typist.attributes() == before
 
 
@@ -216,7 +219,5 @@ def test_local_needs_to_be_meant(home: Path) -> None:
         assert b"--unsafe-local" in typist.all
 
 
-@pytest.mark.xdist_group("ordinary user")
-@pytest.mark.timeout(240)
 def test_an_ordinary_user_has_the_same_shell() -> None:
-    again_as_an_ordinary_user(__file__)
+    again_as_an_ordinary_user(__file__, "-k", "typed or ctrl_z or size or bytes or dies or signal or pipe")

@@ -275,7 +275,6 @@ def test_a_killed_library_process_leaves_no_process_and_the_rest_goes_with_check
         assert cleared == shown.replace("has ended; of it there is:", "had ended; removed:")
 
 
-@pytest.mark.xdist_group("ordinary user")
 @pytest.mark.timeout(240)
 def test_the_same_holds_for_an_ordinary_user() -> None:
     again_as_an_ordinary_user("-k", "not expired", __file__)

@@ -44,7 +44,6 @@ def test_at_most_two_of_the_44_cases_are_gaps() -> None:
     assert len(CASES) - len(GAPS) >= 42
 
 
-@pytest.mark.xdist_group("ordinary user")
 @pytest.mark.timeout(300)
 def test_the_box_of_an_ordinary_user_keeps_it_too() -> None:
     again_as_an_ordinary_user(__file__)

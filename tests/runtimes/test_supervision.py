@@ -138,9 +138,8 @@ async def test_in_memory_too(task: str) -> None:
     assert isinstance(ended, Lost)
 
 
-@pytest.mark.xdist_group("ordinary user")
 def test_all_of_it_holds_for_an_ordinary_user_too() -> None:
-    again_as_an_ordinary_user(__file__)
+    again_as_an_ordinary_user(__file__, "-k", "system or time_limit or bounds")
 
 
 async def _end_one_of_two(runtime: Runtime, faults: _Faults) -> Outcome:

@@ -12,30 +12,33 @@ NOBODY = 65534
 
 
 def again_as_an_ordinary_user(*arguments: str) -> None:
-    """Run pytest with these arguments as the user nobody; fails as it fails. Skips, with the reason in words, where this process
-    cannot become another user, the user cannot run this Python, or boxes are refused to him.
-
-    Tests that call it share the mark xdist_group("ordinary user"): the kernel counts a user's processes in all runs together, and
-    his boxes are bounded by that count.
-    """
+    """Run pytest with these arguments as another user; fails as it fails. Skips, with the reason in words, where this process
+    cannot become another user, the user cannot run this Python, or boxes are refused to him."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user, and this is an ordinary user's run already")
     if closed := _closed_way(Path(sys.executable)):
         pytest.skip(
             f"an ordinary user cannot run this Python: {closed} lets nobody else pass; LIMPET_PYTHON names another"
         )
-    user = str(NOBODY)
+    user = str(_user_of_this_worker())
     words = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", sys.executable, "-m", "pytest", "-q"]
     done = subprocess.run(
         [*words, "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
         capture_output=True,
         text=True,
-        env={**os.environ, "HOME": "/nonexistent"},
+        env={**os.environ, "HOME": "/nonexistent", "LOGNAME": f"user-{user}"},
         check=False,
     )
     if re.search(r"^\d+ skipped", done.stdout.splitlines()[-1]):
         pytest.skip(f"an ordinary user can have no boxes here: {done.stdout[-600:]}")
     assert done.returncode == 0, done.stdout[-16000:]
+
+
+def _user_of_this_worker() -> int:
+    """nobody, or another where tests run beside each other: the kernel counts a user's processes in all runs together, and his boxes
+    are bounded by that count."""
+    number = re.search(r"\d+$", os.environ.get("PYTEST_XDIST_WORKER", ""))
+    return NOBODY - int(number[0]) if number else NOBODY
 
 
 def _closed_way(path: Path) -> Path | None:

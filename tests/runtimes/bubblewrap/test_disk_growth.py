@@ -386,6 +386,5 @@ def _data_of(box: Sandbox) -> Path:
     return Path(box.ref.facts["files"]["/mnt/data"])
 
 
-@pytest.mark.xdist_group("ordinary user")
 def test_the_same_holds_for_an_ordinary_users_boxes() -> None:
     again_as_an_ordinary_user(__file__, "-k", "waits or names or threads or room or left or goes")

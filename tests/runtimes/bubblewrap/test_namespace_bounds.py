@@ -29,7 +29,6 @@ sys.stdin.read()
 '"""
 
 
-@pytest.mark.xdist_group("ordinary user")
 def test_an_ordinary_users_boxes_are_bounded_too() -> None:
     again_as_an_ordinary_user(__file__)
 

@@ -284,7 +284,6 @@ print([path for path in glob.glob("/proc/[0-9]*/cmdline") if "share.py" in open(
         assert await _tried(other, look) == "-1 [] []\nTrue\n[]\n"
 
 
-@pytest.mark.xdist_group("ordinary user")
 @pytest.mark.timeout(180)
 def test_the_promises_hold_for_an_ordinary_user_too() -> None:
     again_as_an_ordinary_user(__file__)

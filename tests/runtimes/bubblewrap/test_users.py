@@ -22,7 +22,6 @@ _HERE = Path(__file__).parent
 _HOG = "python3 -c 'b = bytearray(400 << 20); print(len(b))'"
 
 
-@pytest.mark.xdist_group("ordinary user")
 @pytest.mark.timeout(180)
 def test_the_essentials_hold_for_an_ordinary_user_too() -> None:
     again_as_an_ordinary_user(
@@ -33,7 +32,6 @@ def test_the_essentials_hold_for_an_ordinary_user_too() -> None:
     )
 
 
-@pytest.mark.xdist_group("ordinary user")
 @pytest.mark.timeout(240)
 def test_an_ordinary_users_boxes_are_as_hard_to_wreck() -> None:
     again_as_an_ordinary_user(
@@ -41,7 +39,6 @@ def test_an_ordinary_users_boxes_are_as_hard_to_wreck() -> None:
     )
 
 
-@pytest.mark.xdist_group("ordinary user")
 @pytest.mark.timeout(240)
 def test_an_ordinary_users_boxes_keep_their_troubles_to_themselves() -> None:
     again_as_an_ordinary_user(

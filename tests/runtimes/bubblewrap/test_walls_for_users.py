@@ -9,7 +9,6 @@ from tests.support.users import again_as_an_ordinary_user
 _TESTS = Path(__file__).parents[2]
 
 
-@pytest.mark.xdist_group("ordinary user")
 @pytest.mark.timeout(240)
 def test_an_ordinary_users_boxes_have_the_same_walls() -> None:
     again_as_an_ordinary_user(

@@ -4,8 +4,6 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from limpet.runtimes.bubblewrap import capabilities
 from limpet.runtimes.bubblewrap.limits.groups import find_groups
 from tests.support.gateway import LIMPET, running
@@ -18,7 +16,6 @@ _AGENT = "When memory runs out, commands can make the kernel choose their sandbo
 _HIDDEN = "On disk, a directory that a command closes to its own user is not counted"
 
 
-@pytest.mark.xdist_group("ordinary user")
 def test_an_ordinary_user_is_told_too() -> None:
     again_as_an_ordinary_user(__file__)
 

@@ -173,7 +173,6 @@ async def test_commands_of_another_user_are_behind_it_too(runtime: LocalRuntime)
             assert (await run(box, "id -u; touch x 2> /dev/null || echo no"))[1] == "65534\nno\n"
 
 
-@pytest.mark.xdist_group("ordinary user")
 @pytest.mark.timeout(120)
 def test_for_an_ordinary_user_it_is_the_same() -> None:
     again_as_an_ordinary_user(__file__)

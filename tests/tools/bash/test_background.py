@@ -308,7 +308,6 @@ async def lives(bash: Session, mark: str) -> bool:
     return found.stdout != b""
 
 
-@pytest.mark.xdist_group("ordinary user")
 def test_tasks_of_an_ordinary_user_keep_the_same_promises() -> None:
     again_as_an_ordinary_user(
         "tests/tools/bash/test_background.py", "-k", "kill_lets or input_reaches or is_aborted or detached or pid_is"
