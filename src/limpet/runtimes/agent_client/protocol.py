@@ -34,7 +34,10 @@ from limpet.runtimes.agent_client.events import (
     WritersStopped,
 )
 
-RECEIVE = 1 << 18  # bytes to receive in one go, at most
+RECEIVE = 1 << 18  # bytes of output to receive in one go, at most
+# Bytes to receive while it is not known what comes. A buffer of 128 KiB and more is mapped and unmapped again by malloc (mallopt(3),
+# M_MMAP_THRESHOLD) for each frame: a third of what the host does for a short command.
+_RECEIVE_FRAMES = 1 << 16
 UNANSWERED = 10_000  # requests
 _HEAD = wire.HEADER.size + wire.CHUNK.size  # bytes that go before output
 _MUCH = 1 << 14  # bytes of output in one frame that are handed on before all are there
@@ -93,7 +96,7 @@ class AgentProtocol:
     """One connection. Feed `receive` with all that comes, in any pieces; send all that the other methods return, in their order."""
 
     def __init__(self) -> None:
-        self.wants = RECEIVE  # bytes to receive next, so that much output is never copied; any other number is as right
+        self.wants = _RECEIVE_FRAMES  # bytes to receive next, so that much output is never copied; any other number is as right
         self._held = bytearray()  # of a frame that is not all there
         self._pouring: _PartialOutput | None = None
         self._requests: dict[int, _OpenRequest] = {}
@@ -166,7 +169,7 @@ class AgentProtocol:
         return events
 
     def _take(self, data: bytes, events: list[Event]) -> None:
-        self.wants = RECEIVE
+        self.wants = _RECEIVE_FRAMES
         if self._pouring is not None:
             data = self._pour(self._pouring, data, events)
         if not self._held:
