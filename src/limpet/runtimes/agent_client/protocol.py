@@ -96,7 +96,9 @@ class AgentProtocol:
     """One connection. Feed `receive` with all that comes, in any pieces; send all that the other methods return, in their order."""
 
     def __init__(self) -> None:
-        self.wants = _RECEIVE_FRAMES  # bytes to receive next, so that much output is never copied; any other number is as right
+        self.wants = (
+            _RECEIVE_FRAMES  # bytes to receive next, so that much output is never copied; any other number is as right
+        )
         self._held = bytearray()  # of a frame that is not all there
         self._pouring: _PartialOutput | None = None
         self._requests: dict[int, _OpenRequest] = {}

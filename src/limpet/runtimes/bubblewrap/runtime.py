@@ -96,9 +96,8 @@ class BubblewrapRuntime:
         return replace(known, notes=(*known.notes, *self._shared.unbounded))
 
     async def __aenter__(self) -> Self:
-        await to_thread.run_sync(_prepare, self._settings.home)
-        self._shared.groups = await to_thread.run_sync(find_groups)
-        self._walls = await to_thread.run_sync(walls.offers, os.geteuid() == 0)
+        # One passage to another thread: each costs as much as what is done in it.
+        self._shared.groups, self._walls = await to_thread.run_sync(_prepare, self._settings.home)
         self._shared.tasks = await self._stack.enter_async_context(anyio.create_task_group())
         return self
 
@@ -300,10 +299,13 @@ async def _give_up(
         started.close()
 
 
-def _prepare(home: Path) -> None:
-    """The directories of every box. Others may pass through home (a box's own user has to) but not look; run is ours alone."""
+def _prepare(home: Path) -> tuple[Groups | None, frozenset[Offer]]:
+    """Make the directories of every box; where groups can be made, and which walls can be built. Blocking.
+
+    Others may pass through home (a box's own user has to) but not look; run is ours alone."""
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o711)
     for name, mode in (("run", 0o700), ("boxes", 0o711)):
         (home / name).mkdir(exist_ok=True)
         (home / name).chmod(mode)
+    return find_groups(), walls.offers(os.geteuid() == 0)

@@ -92,13 +92,11 @@ class Groups:
 
     def all(self, prefix: str) -> set[str]:
         """The names of groups that begin so."""
-        return {
-            entry.name
-            for parent in self.parents.values()
-            if parent.is_dir()
-            for entry in parent.iterdir()
-            if entry.is_dir() and entry.name.startswith(prefix)
-        }
+        found: set[str] = set()
+        for parent in set(self.parents.values()):
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(parent) as entries:
+                found.update(entry.name for entry in entries if entry.name.startswith(prefix) and entry.is_dir())
+        return found
 
 
 def _settings(version: int, limits: Limits) -> Iterator[tuple[str, str, str, bool]]:
