@@ -5,6 +5,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -91,6 +92,12 @@ class FaultySandbox:
 
     async def find(self, exec_id: str) -> Process | None:
         return self.known.get(exec_id) if await self.real.find(exec_id) else None
+
+    async def listening_ports(self) -> Sequence[int]:
+        return await self.real.listening_ports()
+
+    async def connect(self, port: int) -> socket.socket:
+        return await self.real.connect(port)
 
     async def touch(self) -> None:
         await self.real.touch()

@@ -1,4 +1,4 @@
-"""The extension points: what a runtime, a sandbox, a process, its files and an engine promise.
+"""The extension points: what a runtime, a sandbox, a process and its files promise. That of engines is in `core/engine.py`.
 
 These docstrings are the manual for authors of runtimes; `limpet.testing` asks each promise as a case. A runtime contains no
 policy: no allowlist, no retry, no redaction, no logging of command text. What it can do it declares as offers; asking for what
@@ -7,7 +7,8 @@ that callers handle; a runtime translates the errors of its libraries into these
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -32,6 +33,7 @@ class Offer(Enum):
     LIMITS = "limits"  # memory, processes and CPU are bounded for the whole sandbox
     NETWORK_POLICY = "network_policy"  # names and addresses can be allowed one by one
     SECRETS = "secrets"  # placeholders are replaced outside the sandbox
+    PORTS = "ports"  # what listens in the sandbox is listed, and connections to it are made from outside
     DIRECTORY = "directory"  # its files lie in a directory of this host that is named, and may be there before it
     # Rules of a policy that it builds into the sandbox, so that the kernel holds them (`Policy.enforce` "wall"):
     WALL_ALLOWED_COMMANDS = "wall_allowed_commands"  # nothing but the programs that are named can be run
@@ -311,6 +313,16 @@ class Sandbox(Protocol):
         """The process of that id, running, or ended and not yet forgotten; else None. Raises: SandboxGone; SandboxClosed."""
         ...
 
+    async def listening_ports(self) -> Sequence[int]:
+        """The TCP ports on which commands of the sandbox listen, sorted. They come out of it: no more is known of them. Raises:
+        OfferMissing without Offer.PORTS; SandboxGone; SandboxClosed."""
+        ...
+
+    async def connect(self, port: int) -> socket.socket:
+        """A new TCP connection to such a port, non-blocking, which is the caller's. It reaches the sandbox's own loopback and never the
+        host's. Raises: ConnectionRefusedError where nothing accepts; OfferMissing without Offer.PORTS; SandboxGone; SandboxClosed."""
+        ...
+
     async def touch(self) -> None:
         """Restart its time to live. Also the way to ask whether it is alive. Raises: SandboxGone; SandboxClosed."""
         ...
@@ -362,35 +374,3 @@ class Runtime(Protocol):
         is not in `living`; with None only the remains of sandboxes that have ended. Returns one sentence for each thing removed; with
         `dry_run` for each that would be, and removes nothing."""
         ...
-
-
-RunState = Literal["running", "ended", "unknown"]
-
-
-class Engine(Protocol):
-    """Executes runs. A run is identified by its response's id; its whole state is in the store, so that any engine can take it over.
-
-    `start` and `recover` call the `carry` function given to the engine with that id; it does all steps itself, in order, and
-    reads the journal first (docs/architecture.md, "The journal").
-    """
-
-    async def start(self, run_id: str) -> None:
-        """Begin a run; returns when it is accepted. Idempotent while the run is being executed."""
-        ...
-
-    async def cancel(self, run_id: str) -> None:
-        """Stop the run: its commands are killed within 2 s. Returns when it has stopped; quiet if it is not being executed here."""
-        ...
-
-    async def status(self, run_id: str) -> RunState: ...
-
-    async def recover(self) -> list[str]:
-        """At start: deal with runs whose process died (orphans). Returns their ids."""
-        ...
-
-    async def close(self) -> None:
-        """Stop accepting runs and release those that are being executed; their stored state stays as it is."""
-        ...
-
-
-Carry = Callable[[str], Awaitable[None]]

@@ -7,7 +7,7 @@ from typing import Self
 import anyio
 from anyio.abc import TaskGroup
 
-from limpet.core.ports import Carry, RunState
+from limpet.core.engine import Carry, RunState
 
 
 @dataclass(slots=True)

@@ -7,7 +7,8 @@ no processes: a command ends when its background jobs have ended.
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Self
@@ -168,6 +169,12 @@ class MemorySandbox:
     async def find(self, exec_id: str) -> Process | None:
         self._require_open()
         return self._processes.get(exec_id)
+
+    async def listening_ports(self) -> Sequence[int]:
+        raise OfferMissing(NAME, Offer.PORTS.value)
+
+    async def connect(self, port: int) -> socket.socket:
+        raise OfferMissing(NAME, Offer.PORTS.value)
 
     async def touch(self) -> None:
         self._require_open()

@@ -49,6 +49,7 @@ _OFFERS = frozenset(
         Offer.DETACHED,
         Offer.DIRECTORY,
         Offer.ATTACH,
+        Offer.PORTS,
         Offer.ISOLATION,
         Offer.NETWORK_POLICY,
     }

@@ -1,7 +1,11 @@
 """A box and its commands, behind the port `Sandbox`."""
 
-from collections.abc import Awaitable, Callable
+import errno
+import socket
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
+
+from anyio import to_thread
 
 from limpet.core.box_directories import DATA
 from limpet.core.command import Command, Lost, Outcome, Script
@@ -19,9 +23,12 @@ from limpet.runtimes.agent_client.client import Client
 from limpet.runtimes.agent_client.events import Answer, CommandFinished, CommandStarted, Described, RequestRefused
 from limpet.runtimes.agent_client.pending import AnswerOverdue, OutputSubscription, Pending
 from limpet.runtimes.agent_client.process import BoxProcess
-from limpet.runtimes.bubblewrap.settings import NAME
+from limpet.runtimes.bubblewrap import box_connections
+from limpet.runtimes.bubblewrap.settings import NAME, AgentProcess
 from limpet.runtimes.bubblewrap.time_limits import TimeLimits
 from limpet.runtimes.impossible import refuse_impossible
+
+_CONNECTED_WITHIN = 5.0
 
 
 class BubblewrapSandbox:
@@ -150,6 +157,33 @@ class BubblewrapSandbox:
         """See `core.network.NetworkedSandbox`."""
         self._require_open()
         return await self._listening(plan)
+
+    async def listening_ports(self) -> Sequence[int]:
+        return sorted({found.port for found in await self._listeners()})
+
+    async def connect(self, port: int) -> socket.socket:
+        agent = AgentProcess.read(self._ref.facts)
+        for found in await self._listeners():
+            if found.port == port:
+                try:
+                    return await to_thread.run_sync(
+                        box_connections.connected, agent.pid, agent.started, found, _CONNECTED_WITHIN
+                    )
+                except box_connections.NotTheBox as error:
+                    raise SandboxGone("Its process has ended.") from error
+                except OSError:
+                    continue  # another address of that port may accept
+        raise ConnectionRefusedError(errno.ECONNREFUSED, f"nothing in the sandbox accepts connections on port {port}")
+
+    async def _listeners(self) -> Sequence[box_connections.Listener]:
+        self._require_open()
+        agent = AgentProcess.read(self._ref.facts)
+        try:
+            return await to_thread.run_sync(
+                box_connections.listeners, agent.pid, agent.started, self._ref.facts["owner"]
+            )
+        except box_connections.NotTheBox as error:
+            raise SandboxGone("Its process has ended.") from error
 
     async def touch(self) -> None:
         self._require_open()

@@ -2,13 +2,14 @@
 
 import itertools
 import os
-from collections.abc import Mapping
+import socket
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import anyio
 
 from limpet.core.command import Argv, Command, Script, Stream, Terminal
-from limpet.core.errors import SandboxClosed, SandboxGone
+from limpet.core.errors import OfferMissing, SandboxClosed, SandboxGone
 from limpet.core.ports import Files, Offer, Process, SandboxRef
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.impossible import refuse_impossible
@@ -141,6 +142,12 @@ class LocalSandbox:
     async def find(self, exec_id: str) -> Process | None:
         self._require_alive()
         return self._processes.get(exec_id)
+
+    async def listening_ports(self) -> Sequence[int]:
+        raise OfferMissing(NAME, Offer.PORTS.value)
+
+    async def connect(self, port: int) -> socket.socket:
+        raise OfferMissing(NAME, Offer.PORTS.value)
 
     async def touch(self) -> None:
         self._require_alive()
