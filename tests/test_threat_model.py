@@ -18,10 +18,11 @@ HOLDS_FOR = {"every box", "root's boxes", "user's boxes", "gateway"}
 # Those that run once more as an ordinary user where root runs them.
 _BOXES = (
     "essentials users promises bounds effects hostile_survivors seccomp"
-    " walls bricks hosts hazards namespace_bounds time_limits agent_protocol"
+    " walls bricks hosts hazards namespace_bounds time_limits"
 ).split()
 AS_BOTH = (
     *(f"tests/runtimes/bubblewrap/test_{name}.py" for name in _BOXES),
+    "tests/runtimes/agent_client/test_protocol.py",
     "tests/runtimes/test_supervision.py",
     "tests/faults/test_orphans.py",
     "tests/workspace/test_network.py",
