@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator
 
+import anyio
 import pytest
 
-from limpet.core.command import Terminal
-from limpet.core.errors import BadCommand
+from limpet.core.command import Exited, Terminal
 from limpet.guard.policy.policy import Policy
 from limpet.tools.bash.tool import BashTool
 from limpet.workspace.opening import WorkspaceOptions, open_in
@@ -71,9 +71,66 @@ async def test_it_ends_at_its_time_and_the_next_command_runs(box: Workspace) -> 
     assert (await box.run("echo next")).stdout == b"next\n"
 
 
-async def test_on_a_terminal_it_is_one_argument(box: Workspace) -> None:
-    with pytest.raises(BadCommand, match="too long"):
-        await box.spawn("#" * 140_000, pty=Terminal())
+@pytest.mark.parametrize("size", [140_000, 1_500_000])
+async def test_it_runs_on_a_terminal_too(box: Workspace, size: int) -> None:
+    text = text_of(size)
+    process = await box.spawn(f"cat > f <<'E'\n{text}E\ntest -t 0 -a -t 1 && echo a terminal; exit 4", pty=Terminal())
+
+    with anyio.fail_after(20):
+        assert b"".join([chunk.data async for chunk in process.output()]) == b"a terminal\r\n"
+        assert await process.wait() == Exited(4)
+    assert await box.files.read("f") == text.encode()
+
+
+ENVIRONMENTS = [
+    {"BASH_ENV": "/mnt/data/begin"},
+    {"BASH_ENV": "/mnt/data/none"},
+    {"BASH_ENV": ""},
+    {"POSIXLY_CORRECT": "y"},
+    {"BASH_ENV": "/mnt/data/begin", "POSIXLY_CORRECT": ""},
+]
+
+
+@pytest.mark.parametrize(
+    "env", ENVIRONMENTS, ids=lambda env: " ".join(f"{name}={value}" for name, value in env.items())
+)
+async def test_what_bash_does_before_a_script_it_does_before_a_long_one(box: Workspace, env: dict[str, str]) -> None:
+    data = (await box.run("pwd -P")).stdout.decode().strip()
+    env = {name: value.replace("/mnt/data", data) for name, value in env.items()}
+    await box.files.write("begin", b"echo begun $0 $#; begun() { echo function; }; set -- x; set -f\n")
+    rest = "\nbegun; echo $# $- $SHELLOPTS ${BASH_ENV-none} ${POSIXLY_CORRECT-none}; env | grep -E 'BASH_ENV|POSIX'; echo *\n"
+    short = await box.run(f": ''{rest}", env=env)
+
+    long = await box.run(f": '{'x' * 200_000}'{rest}", env=env)
+
+    assert (long.stdout, long.stderr, long.exit_code) == (short.stdout, short.stderr, short.exit_code)
+
+
+async def test_a_file_of_bash_env_may_end_the_shell(box: Workspace) -> None:
+    data = (await box.run("pwd -P")).stdout.decode().strip()
+    await box.files.write("begin", b"echo ends; exit 5\n")
+
+    long = await box.run(f": '{'x' * 200_000}'\necho never", env={"BASH_ENV": f"{data}/begin"})
+
+    assert (long.stdout, long.exit_code) == (b"ends\n", 5)
+
+
+@pytest.mark.parametrize("size", [200_000, 1_500_000])
+async def test_a_background_task_runs_it_and_ends_in_time(box: Workspace, size: int) -> None:
+    script = f"cat > f <<'E'\n{text_of(size)}E\nwc -c < f; echo word >&2"
+    async with BashTool(box) as bash:
+        begun = await bash.call({"command": f"{script}; exit 3", "run_in_background": True})
+        ended = await bash.call({"task_id": begun["task_id"], "wait": True})
+        sleeps = await bash.call({"command": f"{script}; sleep 9871 & sleep 9872", "run_in_background": True})
+        killed = await bash.call({"task_id": sleeps["task_id"], "kill": True})
+        left = await bash.call({"command": "pgrep -f '[s]leep 987[12]'"})
+
+    assert (ended["stdout"].split(), ended["stderr"], ended["exit_code"]) == (
+        [str(len(text_of(size).encode()))], "word\n", 3,
+    )  # fmt: skip
+    assert begun["pid"] > 0
+    assert killed["is_running"] is False
+    assert left["exit_code"] == 1
 
 
 @pytest.mark.parametrize("size", [200_000, 1_500_000])

@@ -32,8 +32,8 @@ def refuse_impossible(command: Command, offers: frozenset[Offer], runtime: str) 
     sizes = [_size(word) for word in words]
     sizes += [len(name) + 1 + _size(value) for name, value in command.env.items()]
     _size(command.cwd or "")
-    # Longer than one argument, a script is given to the shell piece by piece; with a terminal it is one argument.
-    is_script = isinstance(command.what, Script) and command.terminal is None
+    # Longer than one argument, a script is given to the shell piece by piece.
+    is_script = isinstance(command.what, Script)
     most = LONGEST_SCRIPT if is_script and sizes[0] > LONGEST_ARGUMENT else LONGEST_COMMAND
     if max(sizes[is_script:], default=0) > LONGEST_ARGUMENT or sum(sizes) + _BESIDE * len(sizes) > most:
         raise BadCommand(

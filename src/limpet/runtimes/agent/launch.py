@@ -104,9 +104,15 @@ def start(
 
 
 def start_on_terminal(
-    argv: list[str], *, cwd: str, env: dict[str, str], limits: dict[str, int], size: tuple[int, int]
+    argv: list[str],
+    *,
+    cwd: str,
+    env: dict[str, str],
+    limits: dict[str, int],
+    size: tuple[int, int],
+    handed: tuple[int, ...] = (),
 ) -> LaunchedProcess:
-    """Run `argv` on a terminal of its own; all that it shows is stream 1."""
+    """Run `argv` on a terminal of its own, and with the descriptors `handed`; all that it shows is stream 1."""
     master, slave = os.openpty()
     resize(master, *size)
     done_read, done_write = os.pipe()
@@ -116,7 +122,10 @@ def start_on_terminal(
         _close([master, slave, done_read, done_write])
         raise
     if pid == 0:
-        _become(argv, cwd=cwd, env=env, limits=limits, streams=(slave, slave, slave), last=done_write, terminal=True)
+        for descriptor in handed:
+            os.set_inheritable(descriptor, True)
+        last = None if handed else done_write
+        _become(argv, cwd=cwd, env=env, limits=limits, streams=(slave, slave, slave), last=last, terminal=True)
     _close([slave, done_write])
     for descriptor in (master, done_read):
         os.set_blocking(descriptor, False)

@@ -7,8 +7,8 @@ then the variables side by side in the new program's memory. So:
 1. bash is executed with room for the script: a filler as the last argument, and fillers as the first variables, which continue it.
 2. Before its script bash reads the file that BASH_ENV names. That is a pipe of ours, so bash blocks there.
 3. The script is written over the room through /proc/PID/mem, also over the NULs between the pieces, which makes it one argument.
-4. The pipe tells bash to unset the variables; then it runs what is, to it, its one argument: messages, line numbers, `$0` and traps are
-   those of `bash -c`.
+4. The pipe tells bash to unset the variables, and to do what it would have done with a BASH_ENV or a POSIXLY_CORRECT of the command's own;
+   then it runs what is, to it, its one argument: messages, line numbers, `$0` and traps are those of `bash -c`.
 
 Step 3 must not begin before bash reads the pipe: until then it copies its arguments, and one that grows meanwhile would overrun the
 copy. If any step fails, the guard in the room makes the shell kill itself and nothing of the script has run.
@@ -32,9 +32,19 @@ _UNREAD = 0x541B  # FIONREAD: how many bytes wait in a pipe (ioctl_list(2))
 _ITSELF = b"BASH_EXECUTION_STRING"
 
 
-def is_long(script: bytes, env: dict[str, str]) -> bool:
-    """Whether the script needs room, and bash would read the file that BASH_ENV names for us."""
-    return len(script) > LONGEST_ARGUMENT and not {"BASH_ENV", "POSIXLY_CORRECT"} & env.keys()
+_POSIX = "POSIXLY_CORRECT"  # with it bash reads no BASH_ENV: it is set once ours was read, and then means the same
+
+
+def is_long(script: bytes) -> bool:
+    """Whether the script needs room."""
+    return len(script) > LONGEST_ARGUMENT
+
+
+_EXPANDED = frozenset('$`"\\')  # in the name of a file that BASH_ENV gives: what bash would have to work out first
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
 
 
 class Room:
@@ -49,7 +59,9 @@ class Room:
         rooms = dict.fromkeys(self._names, "#" * _PIECE)
         self.argv = [name, "-c", first]
         # The order is the one in which they lie in memory: the rooms follow the argument.
-        self.env = {**rooms, **env, "BASH_ENV": f"/dev/fd/{self.orders_end}"}
+        self._own = env
+        given = {name: value for name, value in env.items() if name != _POSIX}
+        self.env = {**rooms, **given, "BASH_ENV": f"/dev/fd/{self.orders_end}"}
         pieces = [first, *(f"{each}={value}" for each, value in rooms.items())]
         self._empty = "\0".join(pieces).encode() + b"\0"
         self._before = len(os.fsencode(name)) + len("\0-c\0")
@@ -72,8 +84,13 @@ class Room:
         """What bash does before the script, and leaves no trace of. It noted what it runs when that was not there yet."""
         words = [f"exec {self.orders_end}<&-", f"unset BASH_ENV {_ITSELF.decode()} {' '.join(self._names)}"]
         if _ITSELF in self._script:
-            text = self._script.decode("utf-8", "surrogateescape").replace("'", "'\\''")
-            words.append(f"{_ITSELF.decode()}='{text}'")
+            words.append(f"{_ITSELF.decode()}={_quoted(self._script.decode('utf-8', 'surrogateescape'))}")
+        if (starts := self._own.get("BASH_ENV")) is not None:
+            words.append(f"export BASH_ENV={_quoted(starts)}")
+        if _POSIX in self._own:
+            words.append(f"export {_POSIX}={_quoted(self._own[_POSIX])}")
+        elif starts and os.path.isabs(starts) and not set(starts) & _EXPANDED:
+            words.append(f"[[ ! -e $BASH_ENV ]] || . {_quoted(starts)}")
         return "\n".join([*words, "SECONDS=0", f": {self.argv[0]}\n"])
 
     def _tell(self, orders: bytes, until: float) -> None:

@@ -203,26 +203,29 @@ class Requests:
                 return given
         self.stock.empty()
         env = {**self._env, "PWD": cwd, **added}
-        if isinstance(script, str) and terminal is None:
-            text = script.encode("utf-8", "surrogateescape")
-            if long_script.is_long(text, env):
-                return self._execute_long(text, cwd, env, wants_stdin=wants_stdin)
+        size = None
         if terminal is not None:
             size = (_int(terminal["columns"]), _int(terminal["rows"]))  # type: ignore[index]  # of the host's own making
+        if isinstance(script, str):
+            text = script.encode("utf-8", "surrogateescape")
+            if long_script.is_long(text):
+                return self._execute_long(text, cwd, env, wants_stdin=wants_stdin, size=size)
+        if size is not None:
             return launch.start_on_terminal(argv, cwd=cwd, env=env, limits=self._limits, size=size)
         return launch.start(argv, cwd=cwd, env=env, limits=self._limits, wants_stdin=wants_stdin)
 
-    def _execute_long(self, text: bytes, cwd: str, env: dict[str, str], *, wants_stdin: bool) -> launch.LaunchedProcess:
+    def _execute_long(
+        self, text: bytes, cwd: str, env: dict[str, str], *, wants_stdin: bool, size: tuple[int, int] | None
+    ) -> launch.LaunchedProcess:
+        """`size` is that of its terminal, None where it has none."""
         room = long_script.Room(SHELL, text, env)
+        handed = (room.orders_end,)
+        argv, env, limits = room.argv, room.env, self._limits
         try:
-            started = launch.start(
-                room.argv,
-                cwd=cwd,
-                env=room.env,
-                limits=self._limits,
-                wants_stdin=wants_stdin,
-                handed=(room.orders_end,),
-            )
+            if size is not None:
+                started = launch.start_on_terminal(argv, cwd=cwd, env=env, limits=limits, size=size, handed=handed)
+            else:
+                started = launch.start(argv, cwd=cwd, env=env, limits=limits, wants_stdin=wants_stdin, handed=handed)
             assert started.executed is not None
             room.give(started.pid, started.executed)
         finally:

@@ -220,7 +220,7 @@ def room_of(request: dict[str, object]):  # type: ignore[no-untyped-def]  # of a
     module = ModuleType("long_script")
     SourceFileLoader("long_script", LONG_SCRIPT).exec_module(module)
     text = argv[2].encode("utf-8", "surrogateescape")
-    if request["terminal"] or not module.is_long(text, env):
+    if not module.is_long(text):
         return None
     room = module.Room("bash", text, env)
     request.update(argv=room.argv, env=room.env)

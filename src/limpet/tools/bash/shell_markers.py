@@ -38,6 +38,10 @@ END
 # A command that is too long for an argument is a script that says it itself: on its first line, so that lines keep their numbers.
 _LONG = 120 * 1024  # bytes
 _TELLING = "trap '{{ builtin printf %s \"{mark} \"; builtin pwd -P; }} >&2' EXIT; "
+# As a background task likewise: it is its own holding shell, whose process group the runtime ends.
+_HOLDING_ITSELF = (
+    "builtin printf '{mark} pid %s\\n' $$ >&2; trap 'builtin printf \"{mark} end %s\\n\" \"$?\" >&2' EXIT; "
+)
 # bash gives its own process to the last program of a script (`make -C sub` would move it), but not while it has a trap: so it gets
 # one for a signal that is never sent, where the script does not speak of traps.
 _PERL = r"""
@@ -95,7 +99,7 @@ def asking(command: str, shell: str | None) -> MarkedScript:
     if stays_where_it_is(command):
         return MarkedScript(Script(command) if shell is None else Argv((shell, "-c", command)), None)
     mark = new_mark()
-    if len(command.encode(errors="surrogatepass")) > _LONG and (shell is None or shell.endswith("/bash")):
+    if _is_long(command, shell):
         return MarkedScript(Script(_TELLING.format(mark=mark) + command), mark)
     return MarkedScript(Argv((BASH, "-c", _ASKING, mark, shell or BASH, command, _PERL)), mark)
 
@@ -103,8 +107,15 @@ def asking(command: str, shell: str | None) -> MarkedScript:
 def holding(command: str, shell: str | None, *, terminal: bool) -> MarkedScript:
     """`command` as a background task: it tells its pid, and its end."""
     mark = new_mark()
+    if _is_long(command, shell):
+        return MarkedScript(Script(_HOLDING_ITSELF.format(mark=mark) + command), mark)
     outer = _HOLDING_TERMINAL if terminal else _HOLDING
     return MarkedScript(Argv((BASH, "-c", outer, mark, shell or BASH, command)), mark)
+
+
+def _is_long(command: str, shell: str | None) -> bool:
+    """Whether it has no room in an argument. To a shell other than bash a script is one all the same, and refused."""
+    return len(command.encode(errors="surrogatepass")) > _LONG and (shell is None or shell.endswith("/bash"))
 
 
 def stays_where_it_is(command: str) -> bool:
