@@ -45,7 +45,7 @@ def as_json(value: object) -> Any:
 
 
 def test_the_least_response_has_every_key_in_its_order() -> None:
-    shown = stored_object(RECORD, ())
+    shown = stored_object(RECORD, [])
 
     assert msgspec.json.encode(shown) == LEAST
     assert set(RESPONSE_KEYS) <= as_json(shown).keys()
@@ -95,7 +95,7 @@ def test_a_failed_response_is_read_from_its_row() -> None:
     error = {"code": "server_error", "message": "It broke."}
     record = replace(RECORD, status="failed", completed_at=9 * MICROSECONDS, error=error, usage=USAGE)
 
-    shown = stored_object(record, ())
+    shown = stored_object(record, [])
 
     assert shown.error == ResponseError(code="server_error", message="It broke.")
     assert (as_json(shown)["usage"], shown.completed_at) == (USAGE, None)

@@ -11,13 +11,11 @@ from typing import Any
 
 from msgspec import convert
 
-from limpet.containers.wire_objects import shown
 from limpet.responses.command_output import model_copy
 from limpet.responses.resource import ResponseError
 from limpet.responses.shell_call import ShellCalls
 from limpet.responses.turn_forwarder import TurnForwarder
 from limpet.responses.writer import Writer
-from limpet.store.files import ContainerFileRecord
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellOffer, Turn, TurnEnded, TurnEvent, Upstream
 from limpet.upstreams.usage import Usage
 
@@ -156,7 +154,8 @@ async def _take_turn(run: Run, *, offers_shell: bool) -> _TurnResult:
         await _pass(run, taken, taken.waiting.popleft())
     if not taken.calls and run.calls is not None:
         await run.calls.settle()
-    await taken.passing.release(() if taken.calls else _citations(run))
+    cited = run.calls.files.values() if run.calls is not None and not taken.calls else ()
+    await taken.passing.release(cited)
     run.transcript.extend(taken.items[kept:])
     run.writer.step += 1
     return taken
@@ -208,19 +207,3 @@ async def _pass(run: Run, taken: _TurnResult, event: TurnEvent) -> None:
     if isinstance(event, CallMade):
         taken.calls.append(event)
     await taken.passing.take(event)
-
-
-def _citations(run: Run) -> list[Json]:
-    return [citation(record) for record in run.calls.files.values()] if run.calls is not None else []
-
-
-def citation(record: ContainerFileRecord) -> Json:
-    """A citation without its place in the text; `path` goes when it is placed."""
-    path = shown(record.path)
-    return {
-        "type": "container_file_citation",
-        "container_id": record.container_id,
-        "file_id": record.id,
-        "filename": path.rsplit("/", 1)[-1],
-        "path": path,
-    }

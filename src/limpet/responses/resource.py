@@ -17,6 +17,22 @@ TypedObject = Annotated[
     Json, Meta(extra_json_schema={"properties": {"type": {"type": "string"}}, "required": ["type"]})
 ]
 
+_SHELL_ITEMS = {
+    "shell_call": "ShellCallItem",
+    "shell_call_output": "ShellCallOutputItem",
+}  # `limpet.responses.shell_items`
+OutputItem = Annotated[
+    Json,
+    Meta(
+        extra_json_schema={
+            "anyOf": [
+                *({"$ref": f"#/components/schemas/{name}"} for name in _SHELL_ITEMS.values()),
+                {"properties": {"type": {"type": "string", "not": {"enum": list(_SHELL_ITEMS)}}}, "required": ["type"]},
+            ]
+        }
+    ),
+]
+
 
 class ResponseError(WireObject, frozen=True, kw_only=True):
     """Why a response failed. Strict clients know a closed set of codes."""
@@ -38,11 +54,11 @@ class Response(Resource, frozen=True, kw_only=True):
     error: ResponseError | None
     incomplete_details: IncompleteDetails | None
     model: str
-    output: Sequence[TypedObject]
+    output: list[OutputItem]
     reasoning: Json
     store: bool
     text: Json
-    tools: Sequence[TypedObject]
+    tools: list[TypedObject]
     usage: Usage | None
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
@@ -62,7 +78,7 @@ class Response(Resource, frozen=True, kw_only=True):
     tool_choice: Annotated[Any, Meta(extra_json_schema={"type": ["string", "object"]})] = "auto"
     metadata: Json = field(default_factory=dict)
     container_id: Annotated[str | UnsetType, EXTENSION] = UNSET
-    notes: Annotated[Sequence[str] | UnsetType, EXTENSION] = UNSET
+    notes: Annotated[list[str] | UnsetType, EXTENSION] = UNSET
 
 
 _FIELDS = Response.__struct_fields__
@@ -74,7 +90,7 @@ def response_object(
     *,
     status: str,
     completed_at: int | None,
-    output: Sequence[Json],
+    output: list[Json],
     usage: Usage | None,
     error: ResponseError | None,
     incomplete_reason: str | None,
@@ -103,7 +119,7 @@ def response_object(
     )
 
 
-def stored_object(record: ResponseRecord, output: Sequence[Json]) -> Response:
+def stored_object(record: ResponseRecord, output: list[Json]) -> Response:
     """The response as its row has it."""
     return response_object(
         record,

@@ -223,7 +223,7 @@ class ResponseService:
             live.prepared.made_container = False
 
     async def _announce(self, record: ResponseRecord, writer: Writer) -> None:
-        begun = to_builtins(stored_object(record, ()))
+        begun = stored_object(record, [])
         await writer.tell(ev.CREATED, response=begun)
         await writer.tell(ev.IN_PROGRESS, response=begun)
 
@@ -273,7 +273,7 @@ class ResponseService:
             error=ending.error,
             incomplete_reason=ending.reason,
         )
-        await writer.tell(f"response.{ending.status}", response=to_builtins(ended))
+        await writer.tell(f"response.{ending.status}", response=ended)
 
     async def _end_orphans(self) -> None:
         """Runs whose process died end `failed`, with what they had. Their commands go on in their boxes until their own time is over."""

@@ -10,21 +10,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+from msgspec import UNSET, structs, to_builtins
 
 from limpet.containers.captures import CaptureResult
 from limpet.containers.lease import Lease
 from limpet.containers.manager import ContainerManager
 from limpet.containers.settings import ShellLimits
-from limpet.containers.wire_objects import shown
 from limpet.core import events as ev
 from limpet.core import exit_codes, ids
 from limpet.core.clock import Clock
-from limpet.core.command import Aborted, Command, Exited, Lost, Outcome, Script, TimedOut
+from limpet.core.command import Aborted, Command, Exited, Lost, Outcome, Script
 from limpet.core.errors import CommandRefused, FileError, LimpetError, RequestError, SandboxGone, StoreError
 from limpet.core.ports import Process
 from limpet.responses.command_output import CommandOutput
 from limpet.responses.metrics import Metrics
 from limpet.responses.shell_audit import audit
+from limpet.responses.shell_items import CommandEntry, ShellCallOutputItem, output_file, wire_outcome
 from limpet.responses.writer import Writer
 from limpet.store.executions import Execution, Executions
 from limpet.store.files import ContainerFileRecord
@@ -38,24 +39,11 @@ ABORT_SECONDS = 5.0
 RESPONSE_BYTES = 16 * 1024 * 1024  # command output in the items of one response
 
 
-def wire_outcome(outcome: Outcome) -> Json:
-    """What strict clients know: `exit` and `timeout` only."""
-    match outcome:
-        case Exited(code):
-            return {"type": "exit", "exit_code": code}
-        case TimedOut():
-            return {"type": "timeout"}
-        case Aborted():
-            return {"type": "exit", "exit_code": exit_codes.INTERRUPTED}
-        case Lost():
-            return {"type": "exit", "exit_code": exit_codes.LOST}
-
-
 @dataclass(slots=True)
 class _CallResult:
     """What has become of one call so far."""
 
-    entries: list[Json] = field(default_factory=list)
+    entries: list[CommandEntry] = field(default_factory=list)
     files: list[ContainerFileRecord] = field(default_factory=list)
     more_files: int = 0
     complete: bool = True
@@ -114,17 +102,12 @@ class ShellCalls:
         """Run a call's commands and emit its output item. Returns the item."""
         arguments = call.arguments
         max_length = arguments.max_output_length if isinstance(arguments, ShellArguments) else None
-        item: Json = {
-            "id": ids.new_id(ids.SHELL_CALL_OUTPUT),
-            "type": "shell_call_output",
-            "call_id": call.call_id,
-            "status": "in_progress",
-            "max_output_length": max_length,
-            "output": [],
-        }
+        item = ShellCallOutputItem(
+            id=ids.new_id(ids.SHELL_CALL_OUTPUT), call_id=call.call_id, max_output_length=max_length
+        )
         index = self._writer.snapshot.next_index
         await self._writer.tell(ev.ITEM_ADDED, output_index=index, item=item)
-        place = {"item_id": item["id"], "output_index": index}
+        place = {"item_id": item.id, "output_index": index}
         match arguments:
             case BadArguments(reason=reason):
                 answer = _CallResult()
@@ -133,16 +116,16 @@ class ShellCalls:
                 answer = await self._carry_out(call.call_id, arguments, place)
         self._made += 1
         self.files |= {record.path: record for record in answer.files}
-        done = {
-            **item,
-            "status": "completed" if answer.complete else "incomplete",
-            "output": answer.entries,
-            "output_files": [output_file(record) for record in answer.files],
-        }
-        if answer.more_files:
-            done["output_files_omitted"] = answer.more_files
+        done = structs.replace(
+            item,
+            status="completed" if answer.complete else "incomplete",
+            output=answer.entries,
+            output_files=[output_file(record) for record in answer.files],
+            output_files_omitted=answer.more_files or UNSET,
+        )
         await self._writer.tell(ev.ITEM_DONE, output_index=index, item=done)
-        return done
+        shown: Json = to_builtins(done)
+        return shown
 
     async def _carry_out(self, call_id: str, arguments: ShellArguments, place: Json) -> _CallResult:
         answer = _CallResult()
@@ -305,7 +288,9 @@ class ShellCalls:
         self._host.metrics.commands.labels(type(outcome).__name__.lower()).inc()
         self._host.metrics.seconds.observe(seconds)
         with anyio.move_on_after(ABORT_SECONDS, shield=True):
-            await self._host.executions.finish(exec_id, outcome=wire_outcome(outcome), at=self._host.clock.now())
+            await self._host.executions.finish(
+                exec_id, outcome=to_builtins(wire_outcome(outcome)), at=self._host.clock.now()
+            )
 
     async def _follow(self, process: Process, printed: CommandOutput) -> Outcome:
         try:
@@ -320,24 +305,7 @@ class ShellCalls:
             raise
 
     async def _result(self, place: Json, answer: _CallResult, stdout: str, stderr: str, outcome: Outcome) -> None:
-        entry = {"stdout": stdout, "stderr": stderr, "outcome": wire_outcome(outcome)}
-        data = {**place, "command_index": len(answer.entries), "output": [entry]}
+        entry = CommandEntry(stdout=stdout, stderr=stderr, outcome=wire_outcome(outcome))
+        data = {**place, "command_index": len(answer.entries), "output": [to_builtins(entry)]}
         answer.entries.append(entry)
         await self._writer.tell(ev.OUTPUT_DONE, **data)
-
-
-def output_file(record: ContainerFileRecord) -> Json:
-    """One entry of the extension `output_files` of a `shell_call_output` item (docs/config.md, `max_files_per_exec`)."""
-    path = shown(record.path)
-    shape: Json = {
-        "container_id": record.container_id,
-        "file_id": record.id,
-        "filename": path.rsplit("/", 1)[-1],
-        "path": path,
-        "bytes": record.bytes,
-        "content_type": record.content_type,
-        "source": record.source,
-    }
-    if record.too_large:
-        shape["too_large"] = True
-    return shape

@@ -4,15 +4,19 @@ A turn counts its items from 0 and knows nothing of shell outputs, which take a 
 place when it is announced. The last part of a message is held back until it is known whether the response ends with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from copy import deepcopy
 from typing import Any
+
+from msgspec import structs, to_builtins
 
 from limpet.core import events as ev
 from limpet.core import ids
 from limpet.core.errors import UpstreamBroken
 from limpet.responses.event_validator import EventValidator
+from limpet.responses.shell_items import ShellAction, ShellCallItem, citation
 from limpet.responses.writer import Writer
+from limpet.store.files import ContainerFileRecord
 from limpet.upstreams.upstream import BadArguments, CallBegun, CallMade, CommandText, Emit, TurnEvent
 
 Json = dict[str, Any]
@@ -35,7 +39,7 @@ class TurnForwarder:
         self._streams_commands = streams_commands
         self._places: dict[int, int] = {}
         self._held: list[Emit] = []
-        self._begun: dict[int, Json] = {}
+        self._begun: dict[int, ShellCallItem] = {}
         self._told: dict[int, list[str]] = {}
         self.items: list[Json] = []
 
@@ -53,15 +57,15 @@ class TurnForwarder:
             case CallMade():
                 await self._make(event)
 
-    async def release(self, citations: Sequence[Json]) -> None:
-        """Let the held end of a message go, with these annotations (`container_file_citation` without place in the text)."""
+    async def release(self, cited: Collection[ContainerFileRecord]) -> None:
+        """Let the held end of a message go, with an annotation for each of these files."""
         if not self._held:
             return
         held, self._held = self._held, []
         part_done = held[0].data
         part = deepcopy(part_done["part"])
-        for citation in citations:
-            placed = citation_with_index(citation, part.get("text") or "")
+        for record in cited:
+            placed = to_builtins(citation(record, part.get("text") or ""))
             await self._pass_on(
                 ev.ANNOTATION_ADDED,
                 {
@@ -76,7 +80,7 @@ class TurnForwarder:
         await self._pass_on(held[0].type, {**part_done, "part": part})
         for event in held[1:]:
             item = deepcopy(event.data["item"])
-            if citations and part_done["content_index"] < len(item.get("content") or []):
+            if cited and part_done["content_index"] < len(item.get("content") or []):
                 item["content"][part_done["content_index"]] = part
             self.items.append(event.data["item"])
             await self._pass_on(event.type, {**event.data, "item": item})
@@ -113,14 +117,9 @@ class TurnForwarder:
         return self._places[index]
 
     async def _begin(self, event: CallBegun) -> None:
-        item = {
-            "id": ids.new_id(ids.SHELL_CALL),
-            "type": "shell_call",
-            "call_id": event.call_id,
-            "status": "in_progress",
-            "action": {"commands": [], "timeout_ms": None, "max_output_length": None},
-            "environment": self._environment,
-        }
+        item = ShellCallItem(
+            id=ids.new_id(ids.SHELL_CALL), call_id=event.call_id, action=ShellAction(), environment=self._environment
+        )
         self._begun[event.index] = item
         self._told[event.index] = []
         await self._writer.tell(ev.ITEM_ADDED, output_index=self._place(event.index), item=item)
@@ -140,8 +139,8 @@ class TurnForwarder:
         if event.index not in self._begun:
             await self._begin(CallBegun(index=event.index, call_id=event.call_id))
         item, told = self._begun[event.index], self._told[event.index]
-        bad = isinstance(event.arguments, BadArguments)
-        commands = tuple(told) if isinstance(event.arguments, BadArguments) else event.arguments.commands
+        asked = None if isinstance(event.arguments, BadArguments) else event.arguments
+        commands = tuple(told) if asked is None else asked.commands
         for number, command in enumerate(commands):
             missing = (
                 command[len(told[number]) :] if number < len(told) and command.startswith(told[number]) else command
@@ -149,22 +148,11 @@ class TurnForwarder:
             await self._command_text(CommandText(index=event.index, command_index=number, text=missing))
             place = {"output_index": self._place(event.index), "command_index": number}
             await self._writer.tell(ev.COMMAND_DONE, **place, command=command)
-        action: Json = {"commands": list(commands), "timeout_ms": None, "max_output_length": None}
-        if not isinstance(event.arguments, BadArguments):
-            action["timeout_ms"] = event.arguments.timeout_ms
-            action["max_output_length"] = event.arguments.max_output_length
-        done = {**item, "action": action, "status": "incomplete" if bad else "completed"}
-        self.items.append(done)
+        action = ShellAction(
+            commands=list(commands),
+            timeout_ms=None if asked is None else asked.timeout_ms,
+            max_output_length=None if asked is None else asked.max_output_length,
+        )
+        done = structs.replace(item, action=action, status="incomplete" if asked is None else "completed")
+        self.items.append(to_builtins(done))
         await self._writer.tell(ev.ITEM_DONE, output_index=self._place(event.index), item=done)
-
-
-def citation_with_index(citation: Json, text: str) -> Json:
-    """The citation with `start_index` and `end_index`: where the text names the file's path or name, else the text's end."""
-    for name in (citation.get("path") or citation["filename"], citation["filename"]):
-        start = text.find(name)
-        if start >= 0:
-            break
-    else:
-        start, name = len(text), ""
-    shown = {key: citation[key] for key in ("type", "container_id", "file_id", "filename")}
-    return {**shown, "start_index": start, "end_index": start + len(name)}

@@ -6,11 +6,16 @@ import msgspec
 
 from limpet.core.command import Stream
 from limpet.core.events import Event
+from limpet.core.resources import WireObject
 from limpet.responses.snapshot import PLAIN, Snapshot
 from limpet.store.entries import Entry
 from limpet.store.open_journal import OpenJournal
 
 _encode = msgspec.json.Encoder().encode
+
+
+def _plain(value: object) -> object:
+    return msgspec.to_builtins(value) if isinstance(value, WireObject) else value
 
 
 class Writer:
@@ -27,8 +32,8 @@ class Writer:
         await self._put(event.type, event.data, event.exec_id, event.stream, event.raw_offset)
 
     async def tell(self, type: str, **data: object) -> None:
-        """`emit` for an event that has only a payload."""
-        await self._put(type, data)
+        """`emit` for an event that has only a payload. Structs in it become what they are on the wire."""
+        await self._put(type, {key: _plain(value) for key, value in data.items()})
 
     async def pass_on(self, type: str, data: dict[str, Any]) -> None:
         """The same, with the payload as it is."""

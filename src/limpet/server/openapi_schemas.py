@@ -15,6 +15,7 @@ from limpet.core.resources import Resource, WireObject
 from limpet.responses.items import KINDS
 from limpet.responses.request import CreateRequest, FunctionTool, ShellTool
 from limpet.responses.resource import Response
+from limpet.responses.shell_items import ShellCallItem, ShellCallOutputItem
 from limpet.server.answers import ResourcePage
 from limpet.server.errors import ErrorAnswer
 from limpet.server.files import DeletedFile, File
@@ -27,7 +28,7 @@ REFERENCE = "#/components/schemas/{name}"
 LISTED: tuple[type[Resource], ...] = (Container, ContainerFile, File, Skill, SkillVersion)
 ANSWERED: tuple[type[WireObject], ...] = (
     *LISTED,
-    *(Response, Model, ModelList, Alive, GatewayHealth, ErrorAnswer),
+    *(Response, ShellCallItem, ShellCallOutputItem, Model, ModelList, Alive, GatewayHealth, ErrorAnswer),
     *(DeletedResponse, DeletedContainer, DeletedContainerFile, DeletedFile, DeletedSkill, DeletedSkillVersion),
 )
 
