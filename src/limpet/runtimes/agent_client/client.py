@@ -110,25 +110,34 @@ class Client:
     # What comes
 
     def _hear(self) -> None:
-        """Something has come."""
+        """Something has come. Where it was only the head of much output, what it announces is behind it already: a turn of the loop
+        costs more than to look."""
+        if self._receive() and self._protocol.is_in_output:
+            self._receive()
+
+    def _receive(self) -> bool:
+        """Take what there is. True where it brought nothing yet."""
         try:
             data = self._socket.recv(self._protocol.wants)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             self._end(_SILENT)
-            return
+            return False
         if not data:
             self._end("It ended.")
-            return
+            return False
         try:
-            for event in self._protocol.receive(data):
+            events = self._protocol.receive(data)
+            for event in events:
                 if self.gone is not None:
-                    return
+                    return False
                 self._take(event)
         except Exception as error:  # noqa: BLE001 - a fault of ours: `serve` raises it, where the loop would only log it
             self._failure = error
             self._end("Its answer was not understood.")
+            return False
+        return not events
 
     def _take(self, event: Event) -> None:
         match event:

@@ -96,9 +96,7 @@ class AgentProtocol:
     """One connection. Feed `receive` with all that comes, in any pieces; send all that the other methods return, in their order."""
 
     def __init__(self) -> None:
-        self.wants = (
-            _RECEIVE_FRAMES  # bytes to receive next, so that much output is never copied; any other number is as right
-        )
+        self.wants = _RECEIVE_FRAMES  # bytes to receive next, so that much output is never copied; others are as right
         self._held = bytearray()  # of a frame that is not all there
         self._pouring: _PartialOutput | None = None
         self._requests: dict[int, _OpenRequest] = {}
@@ -158,6 +156,11 @@ class AgentProtocol:
         return self._next
 
     # What the agent says
+
+    @property
+    def is_in_output(self) -> bool:
+        """Whether the rest of a frame of much output comes next."""
+        return self._pouring is not None
 
     def receive(self, data: bytes) -> list[Event]:
         """What these bytes make. Nothing comes after Broken."""
