@@ -77,11 +77,14 @@ async def everything(text: str) -> Sequence[str]:
     return ["everything"]
 
 
-async def fuzz(grammars: Iterable[Source], *, seed: int, count: int, asks: Asks, stops_at: int | None = None) -> Report:
-    """`count` scripts of each grammar. Two boxes share the work. `stops_at` ends it after so many escapes."""
+async def fuzz(
+    grammars: Iterable[Source], *, seed: int, count: int, asks: Asks, stops_at: int | None = None, batch: int = BATCH
+) -> Report:
+    """`count` scripts of each grammar, so many in a batch. Two boxes share the work. `stops_at` ends it after the batch with so many
+    escapes."""
     report = Report()
     pieces = [
-        (grammar, number, min(BATCH, count - number)) for number in range(0, count, BATCH) for grammar in grammars
+        (grammar, number, min(batch, count - number)) for number in range(0, count, batch) for grammar in grammars
     ]
     waiting = iter(pieces)
 

@@ -18,7 +18,7 @@ from tests.guard.fuzz.run import WITHOUT_DOUBTS, fuzz, guard, weakened
 from tests.guard.fuzz.weak import WEAK
 
 SEED = 20_261_121
-COUNT = 300
+COUNT = 200
 ENOUGH = 0.05  # so many of a grammar's scripts must be allowed, or nothing is shown by it
 BITES_WITHIN = 400  # scripts of each grammar
 
@@ -42,7 +42,7 @@ async def test_nothing_that_the_guard_allows_runs_the_forbidden_program(parser: 
 async def test_each_grammar_finds_out_a_judge_of_first_words(grammar: Source) -> None:
     asks = weakened("first-token", WEAK["first-token"])
 
-    report = await fuzz([grammar], seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1)
+    report = await fuzz([grammar], seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1, batch=20)
 
     assert report.escapes
 
@@ -51,7 +51,7 @@ async def test_each_grammar_finds_out_a_judge_of_first_words(grammar: Source) ->
 async def test_each_grammar_finds_out_the_guard_without_its_doubts(parser: Parser, grammar: Source) -> None:
     asks = guard(parser, WITHOUT_DOUBTS)
 
-    report = await fuzz([grammar], seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1)
+    report = await fuzz([grammar], seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1, batch=20)
 
     assert report.escapes
 
@@ -60,7 +60,7 @@ async def test_each_grammar_finds_out_the_guard_without_its_doubts(parser: Parse
 async def test_a_judge_that_is_too_weak_is_found_out(weak: str) -> None:
     asks = weakened(weak, WEAK[weak])
 
-    report = await fuzz(GRAMMARS.values(), seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1)
+    report = await fuzz(GRAMMARS.values(), seed=SEED, count=BITES_WITHIN, asks=asks, stops_at=1, batch=20)
 
     assert report.escapes
 
