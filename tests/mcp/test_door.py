@@ -1,6 +1,5 @@
 """Who is let in over HTTP, and what a request must look like. The server is the program itself."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,9 +7,10 @@ import httpx2
 import pytest
 
 from tests.cli.conftest import environment
-from tests.mcp.conftest import LIMPET, http_program, over_http
+from tests.mcp.conftest import http_program, over_http
 from tests.mcp.test_endings import HANDSHAKE
 from tests.support.host import processes_of
+from tests.support.prepared import ran
 
 TOKEN = "correct-horse-battery"
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE}
@@ -90,10 +90,7 @@ async def test_the_official_client_brings_the_token(home: Path) -> None:
 def test_what_cannot_be_served_is_refused_in_a_sentence(
     home: Path, arguments: list[str], variables: dict[str, str], word: str
 ) -> None:
-    done = subprocess.run(
-        [LIMPET, "mcp", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False,
-        env=environment(home, **variables),
-    )  # fmt: skip
+    done = ran(["mcp", *arguments], env=environment(home, **variables))
     assert (done.returncode, done.stdout) == (2, "")
     assert word in done.stderr
     assert done.stderr.count("\n") == 1

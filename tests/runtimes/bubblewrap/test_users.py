@@ -43,8 +43,6 @@ def test_an_ordinary_users_boxes_are_as_hard_to_wreck() -> None:
 def test_an_ordinary_users_boxes_keep_their_troubles_to_themselves() -> None:
     again_as_an_ordinary_user(
         *(str(_HERE / f"test_{name}.py") for name in ("time_limits", "orphans", "hostile_names")),
-        str(_HERE.parent / "agent_client" / "test_protocol.py"),
-        str(_HERE / "fuzz" / "test_fuzz.py"),
     )
 
 
