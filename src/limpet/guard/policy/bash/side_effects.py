@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from inspect import get_annotations
 
 from limpet.guard.policy.bash.arithmetic import assigned
 from limpet.guard.policy.bash.state import NUMBERS, ShellState, Values, exact, joined
@@ -20,6 +22,7 @@ from limpet.guard.policy.bash.tree import (
     Lit,
     Node,
     ParamExp,
+    Position,
     Redirect,
     SglQuoted,
     Word,
@@ -29,6 +32,7 @@ from limpet.guard.policy.bash.tree import (
 _SETS_WHAT_IT_NAMES = frozenset("read mapfile readarray printf getopts unset wait".split())
 _MOVES = frozenset("cd pushd popd".split())
 _ANYTHING = frozenset("eval source . builtin command".split())
+_WITHOUT_NODES = frozenset({str, int, bool, Position | None})
 _PLAIN = re.compile(r"[A-Za-z0-9_./+:\[-]+")
 
 
@@ -101,16 +105,25 @@ def _names(node: Node) -> str:
 
 def everything(node: Node, *, but_inside: tuple[type[Node], ...] = ()) -> Iterator[Node]:
     """The node and all nodes in it; of the kinds in `but_inside` only the outermost, and nothing in them."""
-    waiting: list[object] = [node]
+    waiting: list[Node] = [node]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, list):
-            waiting.extend(one)
-        elif isinstance(one, Node):
-            yield one
-            if isinstance(one, but_inside):
-                continue
-            waiting.extend(getattr(one, name) for name in one.__struct_fields__)
+        yield one
+        if isinstance(one, but_inside):
+            continue
+        for name in _fields_with_nodes(type(one)):
+            value = getattr(one, name)
+            if isinstance(value, Node):
+                waiting.append(value)
+            elif value:
+                waiting.extend(value)
+
+
+@cache
+def _fields_with_nodes(kind: type[Node]) -> tuple[str, ...]:
+    """The fields of such a node that hold a node or a list of nodes: three of four hold a text or a position."""
+    types = {name: kept for base in kind.__mro__ for name, kept in get_annotations(base).items()}
+    return tuple(name for name in kind.__struct_fields__ if types[name] not in _WITHOUT_NODES)
 
 
 def _look(node: Node, effects: SideEffects) -> None:
