@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
 
+from limpet.containers.requested_spec import MOST_FILES, MOST_SKILLS
 from limpet.core.errors import RequestInvalid
 from limpet.responses.items import input_items
 from limpet.responses.validation import validated
@@ -26,8 +27,8 @@ class ContainerAuto(BaseModel):
     type: Literal["container_auto"]
     memory_limit: StrictStr | None = None
     network_policy: dict[str, Any] | None = None
-    file_ids: Annotated[list[StrictStr], Field(max_length=50)] | None = None
-    skills: Annotated[list[dict[str, Any]], Field(max_length=200)] | None = None
+    file_ids: Annotated[list[StrictStr], Field(max_length=MOST_FILES)] | None = None
+    skills: Annotated[list[dict[str, Any]], Field(max_length=MOST_SKILLS)] | None = None
     expires_after: dict[str, Any] | None = None
 
 
@@ -47,7 +48,7 @@ class LocalSkill(BaseModel):
 class Local(BaseModel):
     model_config = ConfigDict(extra="allow")
     type: Literal["local"]
-    skills: Annotated[list[LocalSkill], Field(max_length=200)] | None = None
+    skills: Annotated[list[LocalSkill], Field(max_length=MOST_SKILLS)] | None = None
 
 
 Name = Annotated[StrictStr, Field(min_length=1, max_length=128, pattern=r"^[a-zA-Z0-9_-]+$")]

@@ -10,6 +10,8 @@ import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from limpet.containers.attachments import MARKDOWN, ZIP
+from limpet.containers.requested_spec import LEAST_MEMORY, MAX_NAME_BYTES, MOST_FILES, MOST_INLINE, MOST_SKILLS
 from limpet.containers.wire_objects import Container, ContainerFile, DeletedContainer, DeletedContainerFile
 from limpet.core.resources import Resource, WireObject
 from limpet.responses.items import KINDS
@@ -37,7 +39,7 @@ ANY_OBJECT: Json = {"type": "object"}
 MEMORY: Json = {
     "anyOf": [
         {"type": "string", "pattern": "^[0-9]{1,15}[kmgt]?$", "examples": ["1g", "512m"]},
-        {"type": "integer", "minimum": 16 << 20},
+        {"type": "integer", "minimum": LEAST_MEMORY},
     ]
 }
 
@@ -106,13 +108,13 @@ def _requests() -> Json:
 def _asked_of_containers() -> Json:
     return {
         "CreateContainer": shape(
-            {"name": {"type": "string", "minLength": 1, "maxLength": 255}},
+            {"name": {"type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES}},
             {
                 "memory_limit": nullable(MEMORY),
                 "expires_after": nullable(ref("AskedExpiry")),
                 "network_policy": nullable(ref("NetworkPolicy")),
-                "file_ids": nullable({"type": "array", "items": TEXT, "maxItems": 50}),
-                "skills": nullable({"type": "array", "items": ref("AskedSkill"), "maxItems": 200}),
+                "file_ids": nullable({"type": "array", "items": TEXT, "maxItems": MOST_FILES}),
+                "skills": nullable({"type": "array", "items": ref("AskedSkill"), "maxItems": MOST_SKILLS}),
             },
         ),
         "AskedExpiry": shape({"minutes": {"type": "integer", "minimum": 1}}, {"anchor": const("last_active_at")}),
@@ -131,8 +133,8 @@ def _asked_of_containers() -> Json:
         ),
         "InlineSource": shape(
             {
-                "media_type": one_of("application/zip", "text/markdown"),
-                "data": {"type": "string", "contentEncoding": "base64", "minLength": 1, "maxLength": 70_254_592},
+                "media_type": one_of(ZIP, MARKDOWN),
+                "data": {"type": "string", "contentEncoding": "base64", "minLength": 1, "maxLength": MOST_INLINE},
             },
             {"type": const("base64")},
         ),

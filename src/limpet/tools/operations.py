@@ -21,6 +21,7 @@ from limpet.workspace.search import SearchBounds
 from limpet.workspace.workspace import Workspace
 
 MOST_TEXT = 64 << 10  # bytes of JSON in one result
+MOST_BYTES = MOST_TEXT * 3 // 4  # of a file, as base64 in one result
 MOST_LINES = 2_000
 MOST_ENTRIES = 1_000
 MOST_MATCHES = 1_000
@@ -60,7 +61,8 @@ async def _read_file(view: Workspace, given: Arguments) -> JsonObject:
     encoding = given.choice("encoding", _ENCODINGS, default="utf-8")
     if encoding == "base64":
         start = given.whole("offset", least=0) or 0
-        return await read_bytes(view, path, start=start, most=MOST_TEXT * 3 // 4)
+        count = given.whole("limit", least=1, most=MOST_BYTES) or MOST_BYTES
+        return await read_bytes(view, path, start=start, most=count)
     first = given.whole("offset", least=1) or 1
     count = given.whole("limit", least=1, most=MOST_LINES) or MOST_LINES
     return await read_lines(view, path, first=first, count=count, most=MOST_TEXT)
@@ -142,9 +144,9 @@ async def _stat(view: Workspace, given: Arguments) -> JsonObject:
 
 
 async def _remove(view: Workspace, given: Arguments) -> JsonObject:
-    path = _path(view, given)
+    path, recursive = _path(view, given), given.flag("recursive")
     found = await view.files.stat(path)
-    if found.kind == "directory" and not given.flag("recursive") and await view.files.list(path, limit=1):
+    if found.kind == "directory" and not recursive and await view.files.list(path, limit=1):
         return failure(
             "not_empty", f"{path} is a directory with something in it. Set recursive to true to remove all of it."
         )
@@ -209,7 +211,10 @@ OPERATIONS: Sequence[Operation] = (
                 "type": "integer",
                 "description": "The first line, from 1 (default); the first byte with base64.",
             },
-            "limit": {"type": "integer", "description": f"Lines. Default and most: {MOST_LINES}."},
+            "limit": {
+                "type": "integer",
+                "description": f"Lines, or bytes with base64. Default and most: {MOST_LINES}, {MOST_BYTES}.",
+            },
             "encoding": {"type": "string", "enum": list(_ENCODINGS), "description": "Default utf-8."},
         },
         required=["path"],

@@ -94,6 +94,8 @@ async def test_bytes_of_any_kind_come_and_go_as_base64(box: Workspace) -> None:
             break
         offset = part["nextOffset"]
     assert read == data
+    few = await do(box, "read_file", path="binary", encoding="base64", offset=250, limit=10)
+    assert (base64.b64decode(few["content"]), few["nextOffset"]) == (data[250:260], 260)
 
 
 async def test_an_empty_file_is_no_error(box: Workspace) -> None:
