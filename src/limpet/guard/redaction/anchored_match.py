@@ -35,7 +35,15 @@ class AnchoredMatcher:
         self._rule = rule
         self._hides = rule.hides
         self._mixed = rule.mixed
-        self._longest = sum(run.high for run in rule.runs)
+        self.longest = sum(run.high for run in rule.runs)
+
+    @property
+    def value(self) -> tuple[frozenset[int], int] | None:
+        """The bytes of which the hidden part is made, and how many there may be; None where its head is hidden too."""
+        if self._hides is None:
+            return None
+        run = self._rule.runs[self._hides]
+        return _members(run.of), run.high
 
     @cached_property
     def _fits(self) -> re.Pattern[bytes]:
@@ -64,7 +72,7 @@ class AnchoredMatcher:
         """Whether it fits where its head stands, from `head` to `body`. `is_whole`: no more bytes will come. A rule needs to be
         tried only where one of its `first` bytes follows, or none."""
         # Open also where what stands before forbids it: a colour that is still to come may let it begin anew.
-        if not is_whole and len(data) - body <= self._longest and self._open.match(data, body):
+        if not is_whole and len(data) - body <= self.longest and self._open.match(data, body):
             return PartialMatch(self._public(data, body))
         found = self._fits.match(data, body)
         if found is None or (looks_back and self._before is not None and not self._before.match(data, head)):

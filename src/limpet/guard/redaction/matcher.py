@@ -7,12 +7,13 @@ What is found at a place depends on the bytes from there on, a bounded number of
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from limpet.guard.redaction import escapes
 from limpet.guard.redaction.anchored_match import AnchoredMatcher, Match, PartialMatch
+from limpet.guard.redaction.floods import Flood, LabelledValues
 from limpet.guard.redaction.token_shapes import TokenShape
 
 # How many bytes before a place may matter for it.
@@ -92,6 +93,7 @@ class _Beginning:
 
     literals: _Literals | None = None
     rules: _Rules = field(default_factory=dict)
+    values: LabelledValues | None = None
     is_trigger: bool = False
 
 
@@ -107,7 +109,8 @@ class SecretMatcher:
             head.literals.add(form, name)
         secret = set(heads)
         for text, followed in _by_next_byte(tuple(rules)).items():
-            heads.setdefault(text, _Beginning()).rules = followed
+            beginning = heads.setdefault(text, _Beginning())
+            beginning.rules, beginning.values = followed, _values(tuple(followed[None]))
         public = set(heads) - secret
         self._reach = max([len(form) for form, _ in known] + [COLOURED if rules else 0])
         for trigger in escapes.triggers(bytes({byte for form, _ in known for byte in form})) if heads else ():
@@ -138,6 +141,7 @@ class SecretMatcher:
         triggers: list[int] = []
         if self._finder is None:
             return triggers
+        floods: dict[int, Flood] = {}
         for index, at, body in self._finder.find_matches_as_indexes(data, overlapping=True):
             if at < start:
                 continue
@@ -146,14 +150,17 @@ class SecretMatcher:
                 self._try_literals(head.literals, data, at, found, is_whole=is_whole)
             if head.is_trigger:
                 triggers.append(at)
-            if not head.rules:
-                continue
-            for rule in head.rules.get(data[body] if body < len(data) else None, ()):
-                match rule.at(data, at, body, is_whole=is_whole):
-                    case Match(begin, end):
-                        found.spans.append(Span(begin, GENERAL if rule.is_general else FAMILY, end, rule.name))
-                    case PartialMatch(public):
-                        found.wait(at, public)
+            if head.values is not None and (is_whole or body + head.values.longest < len(data)):
+                flood = floods.get(id(head.rules))
+                if flood is None:
+                    flood = floods[id(head.rules)] = Flood(
+                        head.values, data, partial(_try_rules, head.rules, data, found)
+                    )
+                flood.meets(at, body)
+            elif head.rules:
+                _try_rules(head.rules, data, found, at, body, is_whole=is_whole)
+        for flood in floods.values():
+            flood.catch_up()
         if not is_whole:
             self._wait_for_heads(data, start, found)
         return triggers
@@ -223,6 +230,21 @@ class SecretMatcher:
                 found.wait(begin, begin)
 
 
+def _try_rules(
+    rules: _Rules, data: bytes, found: MatchResult, at: int, body: int, *, is_whole: bool = True
+) -> list[Span]:
+    """Try what begins at that head; returns what was found."""
+    spans = []
+    for rule in rules.get(data[body] if body < len(data) else None, ()):
+        match rule.at(data, at, body, is_whole=is_whole):
+            case Match(begin, end):
+                spans.append(Span(begin, GENERAL if rule.is_general else FAMILY, end, rule.name))
+            case PartialMatch(public):
+                found.wait(at, public)
+    found.spans += spans
+    return spans
+
+
 @cache
 def _by_next_byte(rules: tuple[TokenShape, ...]) -> dict[bytes, _Rules]:
     """For each head the rules that have it, by the byte that follows it. Heads of the same rules share one table."""
@@ -241,6 +263,9 @@ def _table(rules: tuple[AnchoredMatcher, ...]) -> _Rules:
         for byte in rule.first:
             table.setdefault(byte, []).append(rule)
     return table
+
+
+_values = cache(LabelledValues.of)
 
 
 def _begins(ordered: Sequence[bytes], text: bytes) -> bool:
