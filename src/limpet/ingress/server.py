@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,7 @@ class HttpServer(uvicorn.Server):
     """uvicorn without its signal handlers, which would end the process before our parts are closed, and with bounded connections.
 
     `render` gives a refusal's body, `write` logs an event with its facts, `ready` is called when requests are answered, `grace` is how
-    many seconds open answers may go on when the server stops.
+    many seconds open answers may go on when the server stops. `trusted_proxies` as in `ServerSettings`.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class HttpServer(uvicorn.Server):
         ready: Callable[[], None] = lambda: None,
         limits: ConnectionLimits = DEFAULT,
         grace: int = 2,
+        trusted_proxies: Sequence[str] = (),
     ) -> None:
         limits = replace(limits, max_connections=min(limits.max_connections, max(1, open_file_limit() // 2)))
         self._ingress = Ingress(
@@ -55,7 +56,7 @@ class HttpServer(uvicorn.Server):
             notice=RateLimitedLog(write),
         )
         self._ready = ready
-        super().__init__(_config(app, limits, grace))
+        super().__init__(_config(app, limits, grace, trusted_proxies))
         self.config.load()
         self.config.http_protocol_class = partial(  # type: ignore[assignment]  # called as a class is, and only called
             BoundedHttpProtocol, ingress=self._ingress
@@ -88,7 +89,7 @@ class HttpServer(uvicorn.Server):
         loop.default_exception_handler(dict(context))
 
 
-def _config(app: ASGIApp, limits: ConnectionLimits, grace: int) -> uvicorn.Config:
+def _config(app: ASGIApp, limits: ConnectionLimits, grace: int, trusted_proxies: Sequence[str]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="asyncio",
@@ -101,6 +102,9 @@ def _config(app: ASGIApp, limits: ConnectionLimits, grace: int) -> uvicorn.Confi
         backlog=BACKLOG,
         timeout_keep_alive=limits.idle_timeout_secs,  # type: ignore[arg-type]  # it is handed to call_later as it is
         timeout_graceful_shutdown=grace,
+        # By default uvicorn believes every program on loopback, and what FORWARDED_ALLOW_IPS says.
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
     )
 
 

@@ -1,6 +1,8 @@
 """What an operator may choose about where the gateway listens and who is let in. Values only."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from typing import Literal
 
 from limpet.core.secret import Secret
@@ -12,7 +14,9 @@ AccessLevel = Literal["debug", "info", "off"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """`[server]`. `port` 0 takes a free one."""
+    """`[server]`. `port` 0 takes a free one. `trusted_proxies` are addresses and networks: who connects from there says for whom,
+    in `X-Forwarded-For` and `X-Forwarded-Proto`; from elsewhere these headers mean nothing.
+    """
 
     host: str = "127.0.0.1"
     port: Port = 8420
@@ -21,7 +25,16 @@ class ServerSettings:
     advertise: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     access_log: AccessLevel = "info"
+    trusted_proxies: tuple[str, ...] = ()
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """See `core.settings.Checked`."""
+        for proxy in self.trusted_proxies:
+            try:
+                ip_network(proxy)
+            except ValueError:
+                yield "trusted_proxies", f"should hold addresses and networks such as 10.0.0.0/8, not {proxy!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

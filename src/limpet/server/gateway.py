@@ -31,7 +31,6 @@ from limpet.core.open_files import raise_open_file_limit
 from limpet.core.ports import Runtime
 from limpet.core.signals import signalled
 from limpet.egress.settings import FetchSettings
-from limpet.ingress.limits import ConnectionLimits
 from limpet.ingress.server import HttpServer, listening_socket
 from limpet.ingress.settings import AuthSettings, ServerSettings
 from limpet.responses.inputs import InputFiles
@@ -253,7 +252,7 @@ async def serve(
 
             async with signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as gateway:
                 with announced_in(settings.home, _own_address(host, port)):
-                    await _serve_until(stopping, gateway, listener, ready, settings.server.connections)
+                    await _serve_until(stopping, gateway, listener, ready, settings.server)
 
 
 def _own_address(host: str, port: int) -> str:
@@ -267,15 +266,16 @@ async def _serve_until(
     gateway: OpenedParts,
     listener: socket.socket,
     ready: Callable[[], None],
-    limits: ConnectionLimits,
+    asked: ServerSettings,
 ) -> None:
     server = HttpServer(
         gateway.app,
         render=error_body,
         write=log.warning,
         ready=ready,
-        limits=limits,
+        limits=asked.connections,
         grace=GRACE_SECONDS,
+        trusted_proxies=asked.trusted_proxies,
     )
 
     async def end_when_stopping() -> None:
