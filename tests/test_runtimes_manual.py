@@ -10,11 +10,11 @@ import pytest
 
 from limpet import wiring
 from limpet.core.ports import Offer
+from limpet.runtimes.agent.walls import version as landlock
 from limpet.runtimes.bubblewrap.limits.groups import find_groups
 from limpet.runtimes.bubblewrap.remedies import SETTINGS, Host, remedy
 from limpet.runtimes.bubblewrap.settings import BubblewrapSettings
 from limpet.runtimes.local.walls import LEAST as LANDLOCK_OF_LOCAL
-from limpet.runtimes.local.walls import version as landlock
 from limpet.testing.run import ALL_CASES
 
 MANUAL = (Path(__file__).parents[1] / "docs/runtimes.md").read_text("utf-8")

@@ -54,7 +54,7 @@ async def test_what_was_planted_in_the_owners_environment_reaches_no_command(nam
 def test_of_the_hosts_variables_a_local_command_gets_only_a_known_few(tmp_path: Path) -> None:
     usual = dict.fromkeys("PATH HOME USER LANG LC_ALL TERM TMPDIR TZ SSL_CERT_FILE".split(), "host")
 
-    given = LocalPaths(directory=tmp_path).environment({**PLANTED, **usual, "EDITOR": "host"}, terminal=False)
+    given = LocalPaths(directory=tmp_path).environment({**PLANTED, **usual, "EDITOR": "host"})
 
     assert {name for name, value in given.items() if value == "host"} <= usual.keys()
     assert not PLANTED.keys() & given.keys()

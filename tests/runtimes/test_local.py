@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,11 +13,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from limpet.core.command import Aborted, Argv, Command, Exited, Lost, Script
+from limpet.core.command import Aborted, Argv, Command, Exited, Lost, Script, Terminal
 from limpet.core.errors import BadCommand, BootFailed, OfferMissing, SandboxGone
+from limpet.core.open_files import usual_open_file_limit
 from limpet.core.ports import Limits, Offer, Process, Sandbox, SandboxSpec, TimeToLive
+from limpet.runtimes import procfs
 from limpet.runtimes.impossible import LONGEST_ARGUMENT, LONGEST_SCRIPT
-from limpet.runtimes.local.keeper import descendants, state
 from limpet.runtimes.local.runtime import LocalRuntime
 
 pytestmark = pytest.mark.anyio
@@ -62,13 +64,27 @@ def own_temporary_directory(tmp_path: Path) -> Iterator[None]:
     tempfile.tempdir = before
 
 
+def descendants(root: int) -> list[int]:
+    """What lives below that process; the dead are left out, but not what hangs below them."""
+    found = {int(name): stat for name in os.listdir("/proc") if name.isdigit() and (stat := procfs.stat_of(int(name)))}
+    tree = [root]
+    for parent in tree:
+        tree.extend(pid for pid, stat in found.items() if stat.parent == parent)
+    return [pid for pid in tree[1:] if not found[pid].is_dead]
+
+
+def lives(pid: int) -> bool:
+    stat = procfs.stat_of(pid)
+    return stat is not None and not stat.is_dead
+
+
 def temporary_directories() -> set[Path]:
     return set(Path(tempfile.gettempdir()).glob("limpet-local-*"))
 
 
 async def until_gone(pids: list[int]) -> None:
     with anyio.fail_after(5):
-        while any(state(pid) not in "ZX" for pid in pids):
+        while any(map(lives, pids)):
             await anyio.sleep(0.01)
 
 
@@ -82,7 +98,7 @@ async def test_an_owner_killed_at_once_leaves_no_process_and_no_directory() -> N
     owner.wait()
 
     await until_gone(kept)
-    assert len(kept) >= 3  # the keeper and two sleeps; the shell may be there still
+    assert len(kept) >= 3  # the agent and two sleeps; the shell may be there still
     assert not Path(facts["directory"]).exists()
 
 
@@ -94,7 +110,7 @@ async def test_closing_the_runtime_ends_what_runs_and_leaves_nothing() -> None:
         kept = [box.ref.facts["pid"], *descendants(box.ref.facts["pid"])]
 
     await until_gone(kept)
-    assert await process.wait() == Lost("Its sandbox ended while it ran.")
+    assert await process.wait() == Lost("The sandbox is gone. It was destroyed.")
     assert not Path(box.ref.facts["directory"]).exists()
 
 
@@ -113,7 +129,7 @@ async def test_no_descriptor_is_left(runtime: LocalRuntime) -> None:
     assert await once("second") == first
 
 
-async def test_a_dead_keeper_is_a_sandbox_that_is_gone(runtime: LocalRuntime) -> None:
+async def test_a_dead_agent_is_a_sandbox_that_is_gone(runtime: LocalRuntime) -> None:
     box = await runtime.create(SandboxSpec(name="one"))
     process = await box.start(Command(what=Script("echo $$; exec sleep 300")), "1")
     pid = int((await anext(aiter(process.output()))).data)
@@ -234,3 +250,55 @@ async def test_commands_hold_no_descriptors_but_their_own_three(runtime: LocalRu
     assert (await run(box, "exec ls /proc/self/fd", "2")).split() == [b"0", b"1", b"2", b"3"]
     await other.close_stdin()
     assert await other.wait() == Exited(1)
+
+
+async def test_commands_start_in_the_directory_that_is_there_now(runtime: LocalRuntime, tmp_path: Path) -> None:
+    box = await runtime.create(SandboxSpec(name="one", directory=tmp_path / "box"))
+    data = tmp_path / "box" / "data"
+    await run(box, "true", "1")
+    await run(box, "true", "2")  # from now on a shell waits for the next command
+    data.rename(tmp_path / "old")
+    data.mkdir()
+
+    assert await run(box, "touch new; pwd; pwd -P", "3") == f"{data}\n{data.resolve()}\n".encode()
+    assert (os.listdir(data), os.listdir(tmp_path / "old")) == (["new"], [])
+    assert await run(box, "ls", "4") == b"new\n"
+
+
+async def test_commands_may_open_as_many_files_as_their_owner_might_at_its_start(runtime: LocalRuntime) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    try:
+        box = await runtime.create(SandboxSpec(name="one"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    expected = f"{usual_open_file_limit()[0]}\n".encode()
+    assert [await run(box, "ulimit -n", str(number)) for number in range(3)] == [expected] * 3
+
+
+async def test_a_program_on_a_terminal_is_told_so_unless_the_sandbox_says_otherwise(runtime: LocalRuntime) -> None:
+    async def term(box: Sandbox, **env: str) -> list[bytes]:
+        here = await run(box, "echo $TERM", "1", env=env)
+        shown = await run(box, "echo $TERM", "2", env=env, terminal=Terminal())
+        return [here.strip(), shown.strip()]
+
+    plain = await runtime.create(SandboxSpec(name="plain"))
+    own = await runtime.create(SandboxSpec(name="own", env={"TERM": "vt100"}))
+
+    assert await term(plain) == [b"dumb", b"xterm-256color"]
+    assert await term(own) == [b"vt100", b"vt100"]
+
+
+async def test_commands_have_the_usual_mask_of_modes_also_in_a_shell_that_waited(runtime: LocalRuntime) -> None:
+    before = os.umask(0o077)
+    try:
+        box = await runtime.create(SandboxSpec(name="one"))
+    finally:
+        os.umask(before)
+
+    for number in range(4):
+        assert await run(box, "umask", str(number)) == b"0022\n"
+        with anyio.fail_after(5):
+            while not descendants(box.ref.facts["pid"]):  # the shell that waits for the next one
+                await anyio.sleep(0.005)

@@ -118,7 +118,7 @@ async def test_a_task_that_bounds_a_box_and_raises_ends_its_box_only(home: Path)
             await _works_on(runtime, doomed, other)
 
 
-@pytest.mark.parametrize("task", ["hears its keeper", "carries a command's output"])
+@pytest.mark.parametrize("task", ["hears its agent", "speaks to its agent"])
 async def test_in_local_too(task: str) -> None:
     faults = _Faults(task, _OtherError("made up"))
     with anyio.fail_after(WITHIN):

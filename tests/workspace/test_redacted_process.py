@@ -10,7 +10,7 @@ from limpet.core.command import START, Exited, Position
 from limpet.core.ports import Process
 from limpet.core.secret import Secret
 from limpet.guard.redaction.redactor import Redaction, Redactor
-from limpet.runtimes.piped_process import SpooledProcess
+from limpet.runtimes.spooled_process import SpooledProcess
 from limpet.workspace.opening import WorkspaceOptions, open_in
 from limpet.workspace.redacted_process import PAUSE, RedactedProcess
 from tests.support.runtimes import opened

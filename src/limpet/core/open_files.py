@@ -1,4 +1,4 @@
-"""How many files this process may open. A gateway raises the limit, since every connection is one; what it starts gets the old one."""
+"""How many files this process may open. A gateway raises the limit, since every connection is one; commands get the old one."""
 
 import resource
 
@@ -11,11 +11,10 @@ def raise_open_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def restore_open_file_limit(pid: int) -> None:
-    """Give a process that this one started the limit that this one was started with: many programs go through all descriptors that
-    they might have, and select(2) knows 1,024. Raises ProcessLookupError."""
-    if resource.getrlimit(resource.RLIMIT_NOFILE) != _usual:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, _usual)
+def usual_open_file_limit() -> tuple[int, int]:
+    """What this process was started with, soft and hard. Commands get it: many programs go through all descriptors that they might
+    have, and select(2) knows 1,024."""
+    return _usual
 
 
 def open_file_limit() -> int:

@@ -22,7 +22,7 @@ from limpet.core.command import Aborted, Argv, Command, Exited, Outcome, Script,
 from limpet.core.errors import BadCommand, BootFailed, OfferMissing, SandboxClosed, SandboxGone, WorkingDirectoryMissing
 from limpet.core.ports import Files, Held, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
 from limpet.runtimes.impossible import refuse_impossible, refuse_impossible_spec
-from limpet.runtimes.piped_process import SpooledProcess
+from limpet.runtimes.spooled_process import SpooledProcess
 from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 from limpet.runtimes.virtualfiles import VirtualFiles
 

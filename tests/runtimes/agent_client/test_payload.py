@@ -28,7 +28,7 @@ def test_it_is_loaded_whole_by_its_own_python_and_by_any_other() -> None:
     as_text = marshal.dumps((given[0], (0, "another"), given[2], b"", *given[4:]), 2)
 
     for content in (payload({}, {}), as_text):
-        assert "main() missing 5 required keyword-only arguments" in _complaint(content)
+        assert "main() missing 1 required keyword-only argument" in _complaint(content)
 
 
 def test_it_does_not_say_where_it_lies_on_the_host() -> None:

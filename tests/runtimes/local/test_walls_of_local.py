@@ -75,7 +75,7 @@ async def test_no_file_can_be_changed_behind_a_wall_against_writing(runtime: Loc
         assert await made_in(box) == set()
         assert (await box.files.read("kept"), await run(box, "cat kept; echo > kept || echo no; : > /dev/null")) == (
             b"data",
-            (Exited(0), "datano\n", "bash: line 1: kept: Permission denied\n"),
+            (Exited(0), "datano\n", "/bin/bash: line 1: kept: Permission denied\n"),
         )
 
 

@@ -1,6 +1,7 @@
-"""Process 1 of a box: starts commands for the host, keeps their output, and ends the box when its lifetime is over.
+"""The process that owns a sandbox's commands: starts them for the host, keeps their output, and ends when the lifetime is over.
 
-Its commands run under the same user, so it makes itself undumpable before the first one starts (`tree.hide_self`).
+It is process 1 of a box, or a process of the host (`bare`); how it is started, and by which way the host reaches it, is the runtime's
+part. Its commands run under the same user, so it makes itself undumpable before the first one starts (`tree.hide_self`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import select
 import time
 from _collections_abc import Callable  # what collections.abc gives, without loading collections
 
-from limpet.runtimes.agent import launch, tree, walls, wire
+from limpet.runtimes.agent import bare, launch, tree, walls, wire
 from limpet.runtimes.agent.bounds import BoxBounds
 from limpet.runtimes.agent.connection import Connection
 from limpet.runtimes.agent.process import Process
@@ -28,23 +29,26 @@ class Agent:
     def __init__(
         self,
         config: dict[str, object],
-        listener: _socket.socket,
+        settings: launch.LaunchSettings,
         *,
-        spool: Spool,
+        listener: int | None,
+        connection: int | None,
+        spool: int,
         bounds: BoxBounds,
         lifeline: int | None,
     ) -> None:
         ttl = config["ttl"]
         self._ttl = ttl if isinstance(ttl, (int, float)) else None
         self._orphan_grace = float(config["orphan_grace"])  # type: ignore[arg-type]  # written by the same version on the host
-        self._listener = listener
+        self._listener = None if listener is None else _socket.socket(fileno=listener)
+        self._connection = connection
         self._lifeline = lifeline
         self._poll = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._masks: dict[int, int] = {}
         self._connections: dict[int, Connection] = {}
         self._by_pid: dict[int, Process] = {}
-        self._requests = Requests(config, spool, bounds, self._release)
+        self._requests = Requests(config["boot_id"], settings, Spool(spool), bounds, self._release)
         self._spoken = time.monotonic()
         self._idles = False  # whether something has just ended that a shell could wait behind
 
@@ -53,9 +57,12 @@ class Agent:
         read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         _signal.signal(_signal.SIGCHLD, _nothing)
         _signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        self._listener.setblocking(False)
         self._watch(read, select.EPOLLIN, lambda _: _empty(read))
-        self._watch(self._listener.fileno(), select.EPOLLIN, self._accept)
+        if self._listener is not None:
+            self._listener.setblocking(False)
+            self._watch(self._listener.fileno(), select.EPOLLIN, self._accept)
+        if self._connection is not None:
+            self._connect(self._connection)
         if self._lifeline is not None:
             self._watch(self._lifeline, select.EPOLLIN, lambda _: self._requests.end())
         while not self._requests.ended:
@@ -125,10 +132,14 @@ class Agent:
         os.close(descriptor)
 
     def _accept(self, _: int) -> None:
+        assert self._listener is not None
         try:
             descriptor, _address = self._listener._accept()  # type: ignore[attr-defined]  # what socket.accept calls
         except OSError:
             return
+        self._connect(descriptor)
+
+    def _connect(self, descriptor: int) -> None:
         connection = Connection(_socket.socket(fileno=descriptor))
         self._connections[descriptor] = connection
         self._serve(connection)
@@ -253,15 +264,17 @@ def _empty(descriptor: int) -> None:
 def main(
     config: dict[str, object],
     *,
-    listener: int,
     spool: int,
-    lifeline: int | None,
-    memory: int | None,
-    processes: int | None,
+    listener: int | None = None,
+    connection: int | None = None,
+    lifeline: int | None = None,
+    memory: int | None = None,
+    processes: int | None = None,
 ) -> None:
-    """Be process 1 of the box. Returns when it shall end; everything in it dies with this process."""
+    """Be the agent of a sandbox. Returns when it shall end. In a box everything dies with this process; a "bare" agent kills what is
+    below it and removes the directory "temporary", where there is one. The host comes by `listener`, or is there by `connection`."""
     tree.hide_self()
-    kept = {end for end in (listener, spool, lifeline, memory, processes) if end is not None}
+    kept = {end for end in (listener, connection, spool, lifeline, memory, processes) if end is not None}
     for name in os.listdir("/proc/self/fd"):
         descriptor = int(name)
         if descriptor > 2 and descriptor not in kept:
@@ -271,18 +284,43 @@ def main(
                 continue  # the one that listed the directory
     for descriptor in kept:
         os.set_inheritable(descriptor, False)
-    asked: dict[str, list[str]] | None = config["walls"]  # type: ignore[assignment]  # written by the same version on the host
-    if asked is not None:
-        walls.raise_up(
-            asked["closed"], processes_are_closed=bool(asked["processes"]), makes_no_code=bool(asked["code"])
-        )
+    _raise_walls(config["walls"])
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    os.umask(0o022)  # also what the trampoline starts gets it
     sizes: dict[str, int] = config["sizes"]  # type: ignore[assignment]  # written by the same version on the host
     bounds = BoxBounds(sizes, memory=memory, processes=processes)
-    agent = Agent(config, _socket.socket(fileno=listener), spool=Spool(spool), bounds=bounds, lifeline=lifeline)
+    settings = launch.LaunchSettings(**config["commands"])  # type: ignore[arg-type]  # likewise
+    agent = Agent(
+        config, settings, listener=listener, connection=connection, spool=spool, bounds=bounds, lifeline=lifeline
+    )
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.close(null)
-    agent.run()
+    if config["bare"]:
+        _run_bare(agent, str(config["temporary"]))
+    else:
+        agent.run()
+
+
+def _raise_walls(asked: object) -> None:
+    """Build what commands shall be kept from, once: as a box wants it, or a runtime that has written the rules itself."""
+    if not isinstance(asked, dict):
+        return
+    if "layers" in asked:
+        walls.raise_layers(asked["layers"], asked["filter"])
+    else:
+        walls.raise_up(
+            asked["closed"], processes_are_closed=bool(asked["processes"]), makes_no_code=bool(asked["code"])
+        )
+
+
+def _run_bare(agent: Agent, temporary: str) -> None:
+    tree.adopt_orphans()
+    try:
+        agent.run()
+    finally:
+        bare.end_all()
+        if temporary:
+            bare.remove(temporary)

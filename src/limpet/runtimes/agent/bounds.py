@@ -77,11 +77,7 @@ class BoxBounds:
         if self._processes is not None and self.living() == 0:
             self._left = set()
             return
-        try:
-            with open("/proc/self/task/1/children", "rb", buffering=0) as file:
-                children = set(map(int, file.read().split())) - spared
-        except OSError:
-            return  # a kernel without that file
+        children = (_children() or set()) - spared
         new = children - self._left
         if new:
             for pids, score in ((children & self._left, _LEFT_EARLIER), (new, _LEFT_LAST)):
@@ -127,6 +123,12 @@ class BoxBounds:
         if self._processes is not None:
             return int(os.pread(self._processes, 32, 0)) - _OUR_OWN
         return sum(name.isdigit() for name in os.listdir("/proc")) - 1
+
+    def is_alone(self) -> bool:
+        """Whether nothing lives beside the agent. It adopts orphans, so what lives hangs below one of its children."""
+        if self._processes is not None:
+            return self.living() == 0
+        return _children() == set()
 
     def make_room(self, spared: set[int]) -> None:
         """Where processes are short, kill what commands left running: first what the newest one left, then that of the one
@@ -268,6 +270,15 @@ def _apart(running: list[Process]) -> tuple[list[Process], dict[int, str]]:
 
 def _megabytes(size: int) -> str:
     return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size} bytes"
+
+
+def _children() -> set[int] | None:
+    """Of this process, the dead ones too (proc_pid_task_children(5)); None on a kernel without that file."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb", buffering=0) as file:
+            return set(map(int, file.read().split()))
+    except OSError:
+        return None
 
 
 def _is_reaped(pid: int) -> bool:

@@ -23,6 +23,26 @@ _STARVES_FIRST = 500
 IGNORED = tuple(number for number in range(1, 32) if number not in (_SIGKILL, _SIGSTOP))
 
 
+class LaunchSettings:
+    """What all commands of a sandbox start with: `shell` is the path of bash, `directory` the one they start in, `limits` are soft and
+    hard limits by their names in `resource`, `user` is the uid that they are given (None: the agent's own)."""
+
+    def __init__(
+        self,
+        *,
+        shell: str,
+        directory: str,
+        env: dict[str, str],
+        limits: dict[str, tuple[int, int]],
+        user: int | None,
+    ) -> None:
+        self.shell = shell
+        self.directory = directory
+        self.env = env
+        self.limits = limits
+        self.user = user
+
+
 class LaunchedProcess:
     """What the agent holds of a command: its pid, the ends of its pipes, and one that closes when exec was reached."""
 
@@ -64,10 +84,10 @@ def end_at_once(pid: int) -> None:
 
 def start(
     argv: list[str],
+    settings: LaunchSettings,
     *,
     cwd: str,
     env: dict[str, str],
-    limits: dict[str, int],
     wants_stdin: bool,
     handed: tuple[int, ...] = (),
 ) -> LaunchedProcess:
@@ -91,9 +111,9 @@ def start(
             os.set_inheritable(descriptor, True)
         _become(
             argv,
+            settings,
             cwd=cwd,
             env=env,
-            limits=limits,
             streams=(in_read, out_write, error_write),
             last=None if handed else done_write,
         )
@@ -105,10 +125,10 @@ def start(
 
 def start_on_terminal(
     argv: list[str],
+    settings: LaunchSettings,
     *,
     cwd: str,
     env: dict[str, str],
-    limits: dict[str, int],
     size: tuple[int, int],
     handed: tuple[int, ...] = (),
 ) -> LaunchedProcess:
@@ -125,7 +145,7 @@ def start_on_terminal(
         for descriptor in handed:
             os.set_inheritable(descriptor, True)
         last = None if handed else done_write
-        _become(argv, cwd=cwd, env=env, limits=limits, streams=(slave, slave, slave), last=last, terminal=True)
+        _become(argv, settings, cwd=cwd, env=env, streams=(slave, slave, slave), last=last, terminal=True)
     _close([slave, done_write])
     for descriptor in (master, done_read):
         os.set_blocking(descriptor, False)
@@ -143,10 +163,10 @@ def _close(descriptors: list[int]) -> None:
 
 def _become(
     argv: list[str],
+    settings: LaunchSettings,
     *,
     cwd: str,
     env: dict[str, str],
-    limits: dict[str, int],
     streams: tuple[int, int, int],
     last: int | None,
     terminal: bool = False,
@@ -168,21 +188,37 @@ def _become(
             fcntl.ioctl(streams[0], _TAKE_TERMINAL, 0)
         for target, descriptor in enumerate(streams):
             os.dup2(descriptor, target)
+        if settings.user is not None:
+            _drop_to(settings.user)
         walls.stand_behind()
         if last is not None:
             _starve_first(last)
         os.umask(0o022)
         os.chdir(cwd)
-        for name, value in limits.items():
+        for name, limit in settings.limits.items():
             number = getattr(resource, name)
-            hard = resource.getrlimit(number)[1]
-            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(number, (value, value))
+            resource.setrlimit(number, within_hard_limit(number, limit))
         code = _execute(argv, env)
     except BaseException as error:  # noqa: BLE001 - a forked child must never run on as a second agent
         os.write(2, f"{argv[0]}: {error}\n".encode("utf-8", "replace"))
     finally:
         os._exit(code)
+
+
+def _drop_to(user: int) -> None:
+    """Become that user for good. It makes the process undumpable, which it has to be as long as it holds the agent's descriptors."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+
+
+def within_hard_limit(number: int, limit: tuple[int, int]) -> tuple[int, int]:
+    """That soft and hard limit, cut to the hard limit of this process, which nothing may raise (getrlimit(2))."""
+    most = resource.getrlimit(number)[1]
+    if most == resource.RLIM_INFINITY:
+        return limit
+    soft, hard = (most if value == resource.RLIM_INFINITY else min(value, most) for value in limit)
+    return soft, hard
 
 
 def _starve_first(last: int) -> None:

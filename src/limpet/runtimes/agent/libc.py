@@ -14,6 +14,10 @@ class _Number(_ctypes._SimpleCData):  # type: ignore[type-arg]  # it takes none 
     _type_ = "l"
 
 
+class _Byte(_ctypes._SimpleCData):  # type: ignore[type-arg]  # it takes none when it runs
+    _type_ = "c"
+
+
 class _ReturnType(_ctypes._SimpleCData):  # type: ignore[type-arg]  # it takes none when it runs
     _type_ = "i"
 
@@ -34,9 +38,17 @@ def call(name: str, *arguments: int | bytes | None) -> int:
     return returned
 
 
-def prctl(option: int, value: int) -> int:
+def prctl(option: int, value: int, structure: int | bytes = 0) -> int:
     """prctl(2). The kernel refuses several options with EINVAL unless the unused arguments are 0, so they are passed."""
-    return call("prctl", option, value, 0, 0, 0)
+    return call("prctl", option, value, structure, 0, 0)
+
+
+class Memory:
+    """Bytes that stay at one address as long as this object lives, for structures that hold a pointer to them."""
+
+    def __init__(self, content: bytes) -> None:
+        self._array = (_Byte * len(content)).from_buffer_copy(content)
+        self.address = _ctypes.addressof(self._array)
 
 
 def system_call(number: int, *arguments: int | bytes | None) -> int:

@@ -1,5 +1,4 @@
-"""A script longer than the kernel's limit for one argument, for a real `bash -c`. Standard library only: the keeper of local sandboxes
-loads this file by its path.
+"""A script longer than the kernel's limit for one argument, for a real `bash -c`.
 
 The kernel takes no argument of more than 128 KiB (MAX_ARG_STRLEN, execve(2)), but about 2 MiB in all, and it places the arguments and
 then the variables side by side in the new program's memory. So:

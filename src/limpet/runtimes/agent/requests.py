@@ -12,22 +12,24 @@ from limpet.runtimes.agent.connection import MOMENT, Connection, OutputReader
 from limpet.runtimes.agent.hostile_survivors import HostileSurvivors, resume
 from limpet.runtimes.agent.process import ABORTED, Process
 from limpet.runtimes.agent.spool import Spool
-from limpet.runtimes.agent.warm_shell import SHELL, WarmShells
-
-WORKING_DIRECTORY = "/mnt/data"
+from limpet.runtimes.agent.warm_shell import WarmShells
 
 
 class Requests:
     """The box's commands by number and by exec id, and an answer to each frame."""
 
     def __init__(
-        self, config: dict[str, object], spool: Spool, bounds: BoxBounds, release: Callable[[int], None]
+        self,
+        boot_id: object,
+        settings: launch.LaunchSettings,
+        spool: Spool,
+        bounds: BoxBounds,
+        release: Callable[[int], None],
     ) -> None:
         self.ended = False
-        self._boot_id = config["boot_id"]
-        self._env: dict[str, str] = config["env"]  # type: ignore[assignment]  # written by the same version on the host
-        self._limits: dict[str, int] = config["limits"]  # type: ignore[assignment]  # likewise
-        self.stock = WarmShells(self._env, self._limits, WORKING_DIRECTORY, release)
+        self._boot_id = boot_id
+        self._settings = settings
+        self.stock = WarmShells(settings, release)
         self._spool = spool
         self._bounds = bounds
         self._siege = HostileSurvivors(bounds)
@@ -57,7 +59,7 @@ class Requests:
 
     def is_alone(self) -> bool:
         """Whether nothing lives in the box beside the agent, not even what one of its children may just have started."""
-        return self._bounds.living() == 0
+        return self._bounds.is_alone()
 
     def _shells(self) -> set[int]:
         """The processes whose trees are commands that run, or that will."""
@@ -143,13 +145,14 @@ class Requests:
         if exec_id in self._numbers:
             self._describe(connection, number, self._processes[self._numbers[exec_id]])
             return None
-        cwd = str(asked["cwd"] or WORKING_DIRECTORY)
-        if not _can_enter(cwd):
+        usual = self._settings.directory
+        cwd = str(asked["cwd"] or usual)
+        if not _can_enter(cwd, is_usual=cwd == usual):
             self._refuse(connection, number, "cwd")
             return None
         try:
-            if cwd != WORKING_DIRECTORY:
-                cwd = os.path.normpath(os.path.join(WORKING_DIRECTORY, cwd))
+            if cwd != usual:
+                cwd = os.path.normpath(os.path.join(usual, cwd))
             process = self._launch(asked, exec_id, cwd, payload[4 + size :])
         except OSError as error:
             self._refuse(connection, number, "room", reason=str(error.strerror))
@@ -192,7 +195,7 @@ class Requests:
     def _execute(self, asked: dict[str, object], cwd: str, *, wants_stdin: bool) -> launch.LaunchedProcess:
         """In the shell that waits, where that is the same; else afresh."""
         script = asked["script"]
-        argv = asked["argv"] if script is None else [SHELL, "-c", script]
+        argv = asked["argv"] if script is None else [self._settings.shell, "-c", script]
         added = asked["env"]
         terminal = asked["terminal"]
         assert isinstance(argv, list)
@@ -202,7 +205,7 @@ class Requests:
             if given is not None:
                 return given
         self.stock.empty()
-        env = {**self._env, "PWD": cwd, **added}
+        env = {**self._settings.env, "PWD": cwd, **added}
         size = None
         if terminal is not None:
             size = (_int(terminal["columns"]), _int(terminal["rows"]))  # type: ignore[index]  # of the host's own making
@@ -211,21 +214,22 @@ class Requests:
             if long_script.is_long(text):
                 return self._execute_long(text, cwd, env, wants_stdin=wants_stdin, size=size)
         if size is not None:
-            return launch.start_on_terminal(argv, cwd=cwd, env=env, limits=self._limits, size=size)
-        return launch.start(argv, cwd=cwd, env=env, limits=self._limits, wants_stdin=wants_stdin)
+            return launch.start_on_terminal(argv, self._settings, cwd=cwd, env=env, size=size)
+        return launch.start(argv, self._settings, cwd=cwd, env=env, wants_stdin=wants_stdin)
 
     def _execute_long(
         self, text: bytes, cwd: str, env: dict[str, str], *, wants_stdin: bool, size: tuple[int, int] | None
     ) -> launch.LaunchedProcess:
         """`size` is that of its terminal, None where it has none."""
-        room = long_script.Room(SHELL, text, env)
+        settings = self._settings
+        room = long_script.Room(settings.shell, text, env)
         handed = (room.orders_end,)
-        argv, env, limits = room.argv, room.env, self._limits
+        argv, env = room.argv, room.env
         try:
             if size is not None:
-                started = launch.start_on_terminal(argv, cwd=cwd, env=env, limits=limits, size=size, handed=handed)
+                started = launch.start_on_terminal(argv, settings, cwd=cwd, env=env, size=size, handed=handed)
             else:
-                started = launch.start(argv, cwd=cwd, env=env, limits=limits, wants_stdin=wants_stdin, handed=handed)
+                started = launch.start(argv, settings, cwd=cwd, env=env, wants_stdin=wants_stdin, handed=handed)
             assert started.executed is not None
             room.give(started.pid, started.executed)
         finally:
@@ -311,16 +315,16 @@ class Requests:
             self._drop_if_silent(process)
 
 
-def _can_enter(directory: str) -> bool:
-    """Whether a command can start there. The working directory is opened again if a command closed it: all others start there."""
-    if directory == WORKING_DIRECTORY:
-        if os.access(directory, os.X_OK):
-            return True  # a mount: nothing else can take its place
+def _can_enter(directory: str, *, is_usual: bool) -> bool:
+    """Whether a command can start there. The usual directory is opened again if a command closed it: all others start there."""
+    if not os.path.isdir(directory):
+        return False
+    if is_usual and not os.access(directory, os.X_OK):
         try:
             os.chmod(directory, 0o700)
         except OSError:
             return False
-    return os.path.isdir(directory) and os.access(directory, os.X_OK)
+    return os.access(directory, os.X_OK)
 
 
 def _int(value: object) -> int:

@@ -14,7 +14,7 @@ import os
 import resource
 import struct
 
-from limpet.runtimes.agent.launch import IGNORED, LaunchedProcess, end_at_once
+from limpet.runtimes.agent.launch import IGNORED, LaunchedProcess, LaunchSettings, end_at_once, within_hard_limit
 
 _DONE = 63  # the descriptor that closes when the shell is executed
 
@@ -77,7 +77,7 @@ class SpawnTrampoline:
         self._is_possible = True
 
     def start(
-        self, argv: list[str], *, env: dict[str, str], limits: dict[str, int], handed: tuple[int, ...]
+        self, argv: list[str], settings: LaunchSettings, *, env: dict[str, str], handed: tuple[int, ...]
     ) -> LaunchedProcess | None:
         """As `launch.start`, in the agent's own directory and without input; None where `launch.start` must. Nothing else may live
         in the box."""
@@ -85,7 +85,7 @@ class SpawnTrampoline:
             return None
         try:
             self._path = self._path or _in_memory()
-            return _spawn(self._path, argv, env=env, limits=limits, handed=handed)
+            return _spawn(self._path, argv, settings, env=env, handed=handed)
         except OSError as error:
             self._is_possible = error.errno in _FOR_NOW
             return None
@@ -102,7 +102,7 @@ def _in_memory() -> str:
 
 
 def _spawn(
-    path: str, argv: list[str], *, env: dict[str, str], limits: dict[str, int], handed: tuple[int, ...]
+    path: str, argv: list[str], settings: LaunchSettings, *, env: dict[str, str], handed: tuple[int, ...]
 ) -> LaunchedProcess:
     pipes = [os.pipe() for _ in range(3)]
     null = os.open("/dev/null", os.O_RDONLY)
@@ -115,8 +115,9 @@ def _spawn(
         pid = os.posix_spawn(path, argv, env, file_actions=places, setsid=True, setsigmask=(), setsigdef=IGNORED)
         try:
             # posix_spawn has no limits. The shell may run by now, but it has no script yet, so no command runs without them.
-            for name, value in limits.items():
-                _limit(pid, getattr(resource, name), value)
+            for name, limit in settings.limits.items():
+                number = getattr(resource, name)
+                resource.prlimit(pid, number, within_hard_limit(number, limit))
         except OSError:
             end_at_once(pid)
             raise
@@ -131,9 +132,3 @@ def _spawn(
     for descriptor in (out, error, done):
         os.set_blocking(descriptor, False)
     return LaunchedProcess(pid, {out: 1, error: 2}, None, done)
-
-
-def _limit(pid: int, number: int, value: int) -> None:
-    hard = resource.getrlimit(number)[1]
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.prlimit(pid, number, (value, value))

@@ -175,5 +175,5 @@ def still_there(doomed: dict[int, str]) -> dict[int, str]:
 def send(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass
+    except (ProcessLookupError, PermissionError):
+        pass  # it has ended; or, outside a box of its own, it is a set-user-id program, which is not ours to signal

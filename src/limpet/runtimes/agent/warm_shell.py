@@ -20,7 +20,6 @@ from _collections_abc import Callable  # what collections.abc gives, without loa
 from limpet.runtimes.agent import launch, tree, walls
 from limpet.runtimes.agent.spawn_trampoline import SpawnTrampoline
 
-SHELL = "/bin/bash"
 ROOM = 1 << 15  # bytes for a script
 _GUARD = b"kill -9 $$ #"  # fail closed: a shell that runs before its room was filled kills itself
 _ORDERS = 60_000  # bytes; below a pipe's default capacity of 64 KiB, so that one write takes all of it without blocking
@@ -77,11 +76,10 @@ def _is_of_word(character: str) -> bool:
 
 
 def reads_at_start(env: dict[str, str]) -> bool:
-    """Whether the box's own variables change how bash starts or what it does with BASH_ENV: then none can wait."""
-    return any(
-        name != _NOT_FOUND and (name.startswith(_FAMILIES) or name in ("ENV", "POSIXLY_CORRECT", "SHELLOPTS"))
-        for name in env
-    )
+    """Whether the box's own variables change how bash starts or what it does with BASH_ENV: then none can wait. Its locale and terminal
+    are the same for a shell that waits, which is started with them too."""
+    names = [name for name in env if name != _NOT_FOUND and not name.startswith(("LC_", "TERM"))]
+    return any(name.startswith(_FAMILIES) or name in ("ENV", "POSIXLY_CORRECT", "SHELLOPTS") for name in names)
 
 
 def _is_plain(name: str) -> bool:
@@ -92,23 +90,19 @@ class WarmShell:
     """One warm shell. `prepare` makes it ready once it was executed; `give` hands it a command, once."""
 
     def __init__(
-        self,
-        env: dict[str, str],
-        limits: dict[str, int],
-        cwd: str,
-        release: Callable[[int], None],
-        step: SpawnTrampoline | None,
+        self, settings: launch.LaunchSettings, release: Callable[[int], None], step: SpawnTrampoline | None
     ) -> None:
+        self._shell = settings.shell
         self._orders_end, self._orders = os.pipe()
         self._input_end, self._input = os.pipe()
-        env = {**env, "PWD": cwd, "BASH_ENV": f"/dev/fd/{self._orders_end}"}
+        env = {**settings.env, "PWD": settings.directory, "BASH_ENV": f"/dev/fd/{self._orders_end}"}
         self._room = _GUARD.ljust(ROOM, b"#")
-        argv = [SHELL, "-c", self._room.decode()]
+        argv = [self._shell, "-c", self._room.decode()]
         handed = (self._orders_end, self._input_end)
         try:
-            started = step.start(argv, env=env, limits=limits, handed=handed) if step is not None else None
+            started = step.start(argv, settings, env=env, handed=handed) if step is not None else None
             self.started = started or launch.start(
-                argv, cwd=cwd, env=env, limits=limits, wants_stdin=False, handed=handed
+                argv, settings, cwd=settings.directory, env=env, wants_stdin=False, handed=handed
             )
         except OSError:
             _close(self._orders, self._input, *handed)
@@ -142,7 +136,7 @@ class WarmShell:
         except OSError:
             self._stop_telling()
             return False
-        self._address = begins + len(SHELL) + len("\0-c\0")
+        self._address = begins + len(self._shell.encode()) + len("\0-c\0")
         try:
             if os.pread(memory, ROOM + 1, self._address) == self._room + b"\0":
                 # NULs behind the guard: a shorter script then ends where it ends. Until `give` the guard stays in front.
@@ -217,7 +211,7 @@ class WarmShell:
         if env:
             words.append("export " + " ".join(f"{name}={_quote(value)}" for name, value in env.items()))
         words.append(f"BASH_EXECUTION_STRING={_quote(text.decode('utf-8', 'surrogateescape'))}")
-        words.append(f"SECONDS=0\n: {SHELL}\n")
+        words.append(f"SECONDS=0\n: {self._shell}\n")
         return "\n".join(words)
 
     def end(self) -> None:
@@ -245,17 +239,15 @@ def _quote(text: str) -> str:
 class WarmShells:
     """At most one warm shell. The first is a trial run: it proves that this box's bash works with a room and a pipe."""
 
-    def __init__(self, env: dict[str, str], limits: dict[str, int], cwd: str, release: Callable[[int], None]) -> None:
-        self._env = env
-        self._limits = limits
-        self._cwd = cwd
+    def __init__(self, settings: launch.LaunchSettings, release: Callable[[int], None]) -> None:
+        self._settings = settings
         self._release = release
         self._shell: WarmShell | None = None
         self._was_alone = False
         self._step = SpawnTrampoline()
         self._proof: launch.LaunchedProcess | None = None
         self._is_proved = False
-        self._tries = 0 if reads_at_start(env) else _TRIES
+        self._tries = 0 if reads_at_start(settings.env) else _TRIES
 
     @property
     def shell(self) -> WarmShell | None:
@@ -268,9 +260,10 @@ class WarmShells:
         if self._tries == 0 or self._shell is not None or self._proof is not None:
             return
         try:
-            # The trampoline builds no walls (Landlock), so where walls are up a fork must start the shell.
-            step = self._step if is_alone and not walls.are_up() else None
-            self._shell = WarmShell(self._env, self._limits, self._cwd, self._release, step)
+            # The trampoline builds no walls and becomes no other user: a fork must start the shell that needs it.
+            step = self._step if is_alone and not walls.are_up() and self._settings.user is None else None
+            os.chdir(self._settings.directory)  # where the trampoline starts it
+            self._shell = WarmShell(self._settings, self._release, step)
         except OSError:
             return  # no room now; the next command takes a fresh one
         if not self._is_proved:
@@ -291,11 +284,18 @@ class WarmShells:
         if shell is None or not can_use_waiting_shell(script, cwd=cwd, env=env):
             self._drop(shell)
             return None
-        elsewhere = None if cwd == self._cwd else cwd
+        elsewhere = None if cwd == self._settings.directory and self._starts_there() else cwd
         started = shell.give(script, cwd=elsewhere, env=env, wants_stdin=wants_stdin)
         if started is None:
             self._drop(shell)
         return started
+
+    def _starts_there(self) -> bool:
+        """Whether the directory in which the shell was started is still the one of that path: outside a box it can be replaced."""
+        try:
+            return os.path.samestat(os.stat("."), os.stat(self._settings.directory))
+        except OSError:
+            return False
 
     @property
     def is_all(self) -> bool:

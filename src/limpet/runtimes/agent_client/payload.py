@@ -1,6 +1,7 @@
 """The agent's source as one piece, with its settings: it reaches the box through a descriptor, never by a path."""
 
 import marshal
+import os
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -24,6 +25,7 @@ _FILES = (
     "sysv_ipc",
     "bounds",
     "hostile_survivors",
+    "bare",
     "connection",
     "requests",
     "agent",
@@ -71,6 +73,15 @@ def payload(config: Mapping[str, object], handed: Mapping[str, int | None]) -> b
     texts, codes = _files()
     this = (sys.hexversion, sys.implementation.name)
     return marshal.dumps((_START, this, texts, codes, dict(config), dict(handed)), _FOR_ALL)
+
+
+def in_memory(name: str, content: bytes) -> int:
+    """The descriptor of a file in memory with that content, to be read from its beginning."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def starter(descriptor: int) -> tuple[str, ...]:

@@ -20,13 +20,14 @@ from limpet.core.box_directories import DATA
 from limpet.core.errors import BootFailed
 from limpet.core.ports import SandboxSpec, TimeToLive
 from limpet.runtimes import procfs
-from limpet.runtimes.agent_client.payload import payload, starter
+from limpet.runtimes.agent_client.payload import in_memory, payload, starter
 from limpet.runtimes.bubblewrap import seccomp, walls
 from limpet.runtimes.bubblewrap.ending import started_at
 from limpet.runtimes.bubblewrap.layout import ENVIRONMENT, HOST_NAME, USER, Layout
 from limpet.runtimes.bubblewrap.limits import groups
 from limpet.runtimes.bubblewrap.limits.groups import Groups
 from limpet.runtimes.bubblewrap.settings import AgentProcess, BoxPaths, BubblewrapSettings
+from limpet.runtimes.programs import SHELL
 
 _ISOLATED = (
     *("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
@@ -111,10 +112,10 @@ async def _launch(plan: Plan, started: StartedBox, kept: ExitStack) -> int:
     with ExitStack() as handed:
         handed.callback(os.close, report)
         ends = _ends(plan, started, handed)
-        source = _memory("agent", payload(_config(plan, started.agent.boot_id), ends))
+        source = in_memory("agent", payload(_config(plan, started.agent.boot_id), ends))
         handed.callback(os.close, source)
         built = plan.layout.walls
-        rules = _memory("seccomp", seccomp.program(denies_memory_files=built.denies_memory_files))
+        rules = in_memory("seccomp", seccomp.program(denies_memory_files=built.denies_memory_files))
         handed.callback(os.close, rules)
         words = [*_launcher(plan), "bwrap", *_ISOLATED, "--seccomp", str(rules), "--json-status-fd", str(report)]
         python, inside = plan.layout.python, [end for end in ends.values() if end is not None]
@@ -203,8 +204,17 @@ def _config(plan: Plan, boot_id: str) -> dict[str, object]:
         "boot_id": boot_id,
         "ttl": lifetime.seconds if isinstance(lifetime, TimeToLive) else None,
         "orphan_grace": plan.settings.orphan_grace,
-        "env": dict(plan.layout.environment),
-        "limits": groups.of_each_process(bounds, whole_box=plan.groups is not None),
+        "bare": False,
+        "commands": {
+            "shell": SHELL,
+            "directory": DATA,
+            "env": dict(plan.layout.environment),
+            "limits": {
+                name: (most, most)
+                for name, most in groups.of_each_process(bounds, whole_box=plan.groups is not None).items()
+            },
+            "user": None,
+        },
         "sizes": {
             "memory_mb": (bounds.memory or 0) >> 20,
             "processes": bounds.processes,
@@ -234,15 +244,6 @@ def _listen(place: BoxPaths) -> int:
 def _unlinked(path: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     path.unlink()
-    return descriptor
-
-
-def _memory(name: str, content: bytes) -> int:
-    """A file in memory with that content, read from its beginning."""
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
-    with open(descriptor, "wb", closefd=False) as file:
-        file.write(content)
-    os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 
 

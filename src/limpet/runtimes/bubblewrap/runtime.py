@@ -255,7 +255,7 @@ class BubblewrapRuntime:
             self.offers,
             ending=ending,
             leaving=leaving,
-            time_limits=live.time_limits,
+            hold_limit=live.time_limits.hold,
             listening=live.listen,
         )
         self._living.add(sandbox)

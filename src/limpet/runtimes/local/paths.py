@@ -11,6 +11,8 @@ from limpet.core.errors import WorkingDirectoryMissing
 
 # Of the host's variables only these reach a command; none of them is a secret.
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+# What a command on a terminal finds instead of the variable of that name.
+TERMINAL = {"TERM": "xterm-256color"}
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -53,13 +55,13 @@ class LocalPaths:
                 return str(directory / path[len(root) + 1 :])
         return path
 
-    def environment(self, host: Mapping[str, str], *, terminal: bool) -> dict[str, str]:
+    def environment(self, host: Mapping[str, str]) -> dict[str, str]:
         """What every command starts with, out of the host's variables."""
         return {
             "PATH": _PATH,
             "LANG": "C.UTF-8",
             **{name: host[name] for name in _PASSED_ON if name in host},
-            "TERM": "xterm-256color" if terminal else "dumb",
+            "TERM": "dumb",
             "HOME": str(self.directory / "home"),
             "LIMPET_DATA": str(self.directory / "data"),
         }

@@ -16,14 +16,14 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from limpet.core.command import Command, Exited, Script
-from limpet.core.errors import BootFailed, LimpetError, OfferMissing, SandboxGone
+from limpet.core.errors import BootFailed, LimpetError, OfferMissing, SandboxClosed, SandboxGone
 from limpet.core.ports import Held, Offer, Probe, Sandbox, SandboxRef, SandboxSpec
 from limpet.runtimes.impossible import refuse_impossible_spec
-from limpet.runtimes.local import walls
-from limpet.runtimes.local.link import start_keeper
+from limpet.runtimes.local import box, walls
 from limpet.runtimes.local.paths import LocalPaths
 from limpet.runtimes.local.sandbox import NAME, OFFERS, LocalSandbox
-from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
+from limpet.runtimes.programs import SHELL
+from limpet.runtimes.supervisor import InjectFault
 
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -103,24 +103,27 @@ class LocalRuntime:
             place.make()
         except OSError as error:
             raise BootFailed(f"its directory {directory} cannot be made: {error.strerror}.") from error
-        shell = shutil.which("bash") or "/bin/bash"
+        shell = _bash()
         fence = await to_thread.run_sync(partial(walls.fence_of, spec, place=place, shell=shell, host=os.environ))
-        link = await start_keeper(temporary, fence)
-        facts = {"pid": link.pid, "directory": str(place.directory)}
-        ref = SandboxRef(
-            runtime=NAME, name=spec.name, boot_id=secrets.token_hex(16), walls=spec.walls.digest, facts=facts
+        env = {**place.environment(os.environ), **spec.env}
+        boot_id = secrets.token_hex(16)
+        plan = box.Plan(
+            name=spec.name, boot_id=boot_id, place=place, temporary=temporary, shell=shell, env=env, fence=fence
         )
-        sandbox = LocalSandbox(ref, place=place, link=link, shell=shell, env=spec.env, inject_fault=self._inject_fault)
-        assert self._tasks is not None
-        self._living[spec.name] = sandbox
-        supervisor = BoxSupervisor(self._tasks, spec.name, end=sandbox.fail, inject_fault=self._inject_fault)
-        supervisor.start("hears its keeper", self._keep, sandbox, temporary)
-        try:
-            await sandbox.serving()
-        except BaseException:
-            await sandbox.destroy()
-            raise
+        if self._tasks is None:
+            raise SandboxClosed
+        live = await box.start(
+            plan, tasks=self._tasks, ended=lambda: self._has_ended(boot_id), inject_fault=self._inject_fault
+        )
+        facts = {"pid": live.pid, "directory": str(place.directory)}
+        ref = SandboxRef(runtime=NAME, name=spec.name, boot_id=boot_id, walls=spec.walls.digest, facts=facts)
+        sandbox = LocalSandbox(ref, live.client, place, sets_terminal="TERM" not in spec.env, ending=live.end)
+        if not live.has_ended:
+            self._living[spec.name] = sandbox
         return sandbox
+
+    def _has_ended(self, boot_id: str) -> None:
+        self._living = {name: sandbox for name, sandbox in self._living.items() if sandbox.boot_id != boot_id}
 
     async def attach(self, ref: SandboxRef) -> Sandbox:
         sandbox = self._living.get(ref.name)
@@ -129,7 +132,7 @@ class LocalRuntime:
         return sandbox
 
     async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
-        return []  # a keeper clears up after its owner, however that ended
+        return []  # an agent clears up after its owner, however that ended
 
     def _refuse(self, spec: SandboxSpec) -> None:
         refuse_impossible_spec(spec, self.offers, NAME)
@@ -142,14 +145,6 @@ class LocalRuntime:
         if spec.name in self._living:
             raise BootFailed(f"a sandbox named {spec.name} is living. Choose another name, or end that one.")
 
-    async def _keep(self, sandbox: LocalSandbox, temporary: Path | None) -> None:
-        try:
-            await sandbox.serve()
-        finally:
-            del self._living[sandbox.ref.name]
-            if temporary is not None:
-                shutil.rmtree(temporary, ignore_errors=True)  # its keeper has done so, unless it was killed
-
     async def _run_something(self) -> None:
         async with LocalRuntime() as runtime:
             sandbox = await runtime.create(SandboxSpec(name="probe"))
@@ -157,6 +152,12 @@ class LocalRuntime:
             outcome = await process.wait()
             if outcome != Exited(0):
                 raise BootFailed(f"a first command ended with {outcome}.")
+
+
+def _bash() -> str:
+    """The bash that this user has: by its usual path where it is that one, since bash begins its complaints with it."""
+    found = shutil.which("bash")
+    return SHELL if found is None or (os.path.exists(SHELL) and os.path.samefile(found, SHELL)) else found
 
 
 def _user_name() -> str:

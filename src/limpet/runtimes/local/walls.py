@@ -5,7 +5,6 @@ another process of the host for one. A program that may not be executed can stil
 path that is, can still be asked of a service of the host.
 """
 
-import ctypes
 import errno
 import os
 from collections.abc import Mapping
@@ -13,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from limpet.core.ports import Offer, SandboxSpec, Walls
+from limpet.runtimes.agent.walls import version
 from limpet.runtimes.elf import Tree, closure
 from limpet.runtimes.local.paths import LocalPaths
 from limpet.runtimes.programs import executable, masked
 from limpet.runtimes.syscalls import allowing_rules, compiled, numbers_of, pyseccomp
 
-_VERSION = 444, None, 0, 1  # landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION)
 LEAST = 5  # from which on also the controls of devices are covered
 _EXECUTE, _WRITE, _READ, _LIST, _REFER, _TRUNCATE, _DEVICES = 1, 1 << 1, 1 << 2, 1 << 3, 1 << 13, 1 << 14, 1 << 15
 _CHANGES = sum(1 << bit for bit in range(4, 13))  # make and remove, of every kind
@@ -50,20 +49,13 @@ _INTO_TERMINALS = (0x5412, 0x541C)
 
 @dataclass(frozen=True, slots=True)
 class Landlock:
-    """For the keeper: layers of rights that are handled, each with the paths that have them; a filter in hex."""
+    """For the agent (`agent.walls.raise_layers`): layers of rights that are handled, each with the paths that have them; a filter."""
 
     layers: tuple[tuple[int, tuple[tuple[str, int], ...]], ...] = ()
-    filter: str = ""
+    filter: bytes = b""
 
     def __bool__(self) -> bool:
         return bool(self.layers or self.filter)
-
-
-def version() -> int:
-    """Of this kernel's Landlock; 0 where there is none."""
-    number, attributes, size, flags = _VERSION
-    call = ctypes.CDLL(None).syscall
-    return max(0, int(call(ctypes.c_long(number), attributes, ctypes.c_size_t(size), ctypes.c_uint(flags))))
 
 
 def offers() -> frozenset[Offer]:
@@ -77,7 +69,7 @@ def fence_of(spec: SandboxSpec, *, place: LocalPaths, shell: str, host: Mapping[
     walls = spec.walls
     if walls == Walls() or version() < LEAST:
         return Landlock()
-    env = {**place.environment(host, terminal=False), **spec.env}
+    env = {**place.environment(host), **spec.env}
     tree, search = Tree(Path("/")), tuple(env["PATH"].split(":"))
     layers: list[tuple[int, tuple[tuple[str, int], ...]]] = []
     if walls.programs is not None:
@@ -91,7 +83,7 @@ def fence_of(spec: SandboxSpec, *, place: LocalPaths, shell: str, host: Mapping[
     if walls.is_read_only:
         layers.append((_WRITES, tuple((path, _WRITE | _DEVICES | _TRUNCATE) for path in _HARMLESS)))
     has_filter = walls.is_read_only and pyseccomp is not None
-    return Landlock(tuple(layers), _filter().hex() if has_filter else "")
+    return Landlock(tuple(layers), _filter() if has_filter else b"")
 
 
 def _confined(own: list[str], search: tuple[str, ...]) -> tuple[tuple[str, int], ...]:

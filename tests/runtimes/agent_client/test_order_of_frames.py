@@ -9,15 +9,11 @@ import pytest
 
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import SandboxGone
-from limpet.core.network import DoorListeners, DoorPlan
 from limpet.core.ports import SandboxRef
 from limpet.runtimes.agent import wire
 from limpet.runtimes.agent_client.client import Client
-from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
-from limpet.runtimes.bubblewrap.settings import AgentProcess
-from limpet.runtimes.bubblewrap.time_limits import TimeLimits
+from limpet.runtimes.agent_client.sandbox import AgentSandbox
 from limpet.runtimes.memory import MemoryRuntime
-from limpet.runtimes.supervisor import BoxSupervisor
 from tests.runtimes.bubblewrap.boxes import box_of
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +23,7 @@ _ENDED = wire.frame(wire.ENDED, 1, wire.encode({"outcome": "exited", "code": 3})
 
 
 @asynccontextmanager
-async def _a_box_played_here() -> AsyncIterator[tuple[BubblewrapSandbox, socket.socket]]:
+async def _a_box_played_here() -> AsyncIterator[tuple[AgentSandbox, socket.socket]]:
     """A sandbox whose agent is the other end of the socket."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
@@ -37,31 +33,13 @@ async def _a_box_played_here() -> AsyncIterator[tuple[BubblewrapSandbox, socket.
         tasks.start_soon(client.serve)
         tasks.start_soon(client.keep_sending)
         ref = SandboxRef(runtime="bubblewrap", name="played", boot_id="b")
-        supervisor = BoxSupervisor(tasks, "played", end=_nothing)
-        limits = TimeLimits(AgentProcess(boot_id="b", pid=0, started=""), client, supervisor, grace=1.0)
-        yield (
-            BubblewrapSandbox(
-                ref,
-                client,
-                other.files,
-                memory.offers,
-                ending=_nothing,
-                leaving=_nothing,
-                time_limits=limits,
-                listening=_closed,
-            ),
-            theirs,
-        )
+        yield AgentSandbox(ref, client, other.files, memory.offers, ending=_nothing, leaving=_nothing), theirs
         client.close()
         theirs.close()
 
 
 async def _nothing(*_: str) -> None:
     """There is no box to end."""
-
-
-async def _closed(plan: DoorPlan) -> DoorListeners:
-    return DoorListeners()
 
 
 async def _asked(theirs: socket.socket, received: bytearray) -> int:
