@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from limpet.containers.attachments import IncomingFile
-from limpet.containers.captures import MOST_HASHED, TOGETHER
 from limpet.containers.file_index import FileIndex
+from limpet.containers.file_recorder import MOST_HASHED, TOGETHER
 from limpet.containers.lease import Lease
 from limpet.containers.manager import ContainerManager
 from limpet.containers.settings import ContainerSettings

@@ -62,14 +62,13 @@ class AttachmentResolver:
         return replace(record, spec=spec)
 
     async def _give_skills(self, record: ContainerRecord, found: Attachments) -> ContainerRecord:
-        box = self._boxes.of(record.id)
-        async with box.boot_lock:
+        async with self._boxes.of(record.id).booting() as booting:
             now = await self._rows.get_any(record.id)
             if now is None or now.status != "running":
                 raise has_expired(record.id)
             before = now.spec.get("skills", ())
             check_room(before, found.skills, self._limits)
-            await self._boxes.give_skills(record, found.skills)
+            await booting.give_skills(record, found.skills)
             named = {skill["name"]: skill for skill in before} | {skill.name: skill.stored() for skill in found.skills}
             spec = {**now.spec, "skills": list(named.values())}
             await self._rows.update(record.id, spec=spec)

@@ -8,14 +8,12 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from limpet.containers.boxes import directory_of
 from limpet.containers.changes import is_known
-from limpet.core.box_directories import DATA, LASTING
+from limpet.containers.directories import ContainerDirectories
 from limpet.core.errors import FileError, StoreError
 from limpet.core.ports import Files
-from limpet.runtimes.hostfiles import HostFiles
 from limpet.store.blob_storage import BlobStorage
-from limpet.store.containers import ContainerRecord, Containers
+from limpet.store.containers import Containers
 from limpet.store.database import Database
 from limpet.store.files import ContainerFileRecord, ContainerFiles
 
@@ -87,7 +85,7 @@ async def copy_captured(db: Database, blob_storage: BlobStorage, *, home: Path) 
     rows = ContainerFiles(db)
     copied = []
     for container in await Containers(db).running():
-        files = _files(container, home)
+        files = ContainerDirectories(home).files(container)
         for row in await rows.of_container(container.id):
             if row.blob is None and not row.too_large and await _copied(rows, blob_storage, files, row):
                 copied.append(row)
@@ -116,7 +114,3 @@ async def _hash(files: Files, path: str, *, size: int) -> FileCopy:
         read += len(piece)
         await to_thread.run_sync(digest.update, piece)
     return FileCopy(sha256=digest.hexdigest(), bytes=read, blob=None)
-
-
-def _files(container: ContainerRecord, home: Path) -> Files:
-    return HostFiles({DATA: directory_of(container, home / "boxes") / LASTING[DATA]}, container.user_id)

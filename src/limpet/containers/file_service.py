@@ -5,7 +5,7 @@ Never follows a link: every look goes through the sandbox's `Files`.
 
 import posixpath
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Self
 
 import anyio
@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from limpet.containers.attachments import IncomingFile, final_names
 from limpet.containers.boxes import Boxes
-from limpet.containers.captures import CaptureResult, Captures
+from limpet.containers.captures import LAST_SECONDS, CaptureResult, Captures, LockedFiles
 from limpet.containers.changes import is_known, safe_name
 from limpet.containers.contents import Choose, CountingReader, opened, whole
 from limpet.containers.file_copies import FileCopies
@@ -29,16 +29,15 @@ from limpet.store.containers import ContainerRecord
 from limpet.store.files import ContainerFileRecord, ContainerFiles
 from limpet.store.records import Order, Page
 
-LAST_SECONDS = 2.0
-FindRunning = Callable[[str, str], Awaitable[ContainerRecord]]
-FindReadable = Callable[[str, str], Awaitable[ContainerRecord]]
+Find = Callable[[str, str], Awaitable[ContainerRecord]]
 
 
 class ContainerFileService:
     """The files of every container, as clients list and download them.
 
     While it is open (`async with`) a capture reads only what changed.
-    `running` and `readable` give a tenant's container or raise what the client is told; `readable` also gives expired ones.
+    `running` and `readable` give a tenant's container or raise what the client is told; `readable` also gives expired ones, and
+    `still_running` may be asked while a lock of the container's box is held.
     """
 
     def __init__(
@@ -46,8 +45,9 @@ class ContainerFileService:
         rows: ContainerFiles,
         boxes: Boxes,
         *,
-        running: FindRunning,
-        readable: FindReadable,
+        running: Find,
+        still_running: Find,
+        readable: Find,
         settings: ContainerSettings,
         clock: Clock,
         copies: FileCopies,
@@ -59,6 +59,7 @@ class ContainerFileService:
         self._quotas = quotas
         self._boxes = boxes
         self._running = running
+        self._still_running = still_running
         self._readable = readable
         self._settings = settings
         self._watching = TreeWatcher()
@@ -91,36 +92,28 @@ class ContainerFileService:
     async def __aexit__(self, *exc: object) -> None:
         await self._stack.aclose()
 
+    def locked(self, container_id: str) -> AbstractAsyncContextManager[LockedFiles]:
+        """The files of a container, for this caller alone."""
+        return self._captures.locked(container_id)
+
     async def capture(self, record: ContainerRecord, *, response_id: str | None = None) -> CaptureResult:
         """Record the files that changed since the last capture, as written by that response; forget those that are gone.
 
         A file is changed when its content is. At most `max_files_per_exec` are given back; what there is more is recorded as it was
         seen, without its hash, as is what lies over `max_bytes_per_file`. An overwritten path keeps its file's id. StoreError, FileError.
         """
-        box = self._boxes.of(record.id)
-        async with box.files_lock:
-            if self._boxes.of(record.id) is not box:
-                return CaptureResult()  # the container ended while this waited
-            return await self._captures.capture(record, response_id=response_id)
-
-    async def capture_last(self, record: ContainerRecord) -> None:
-        """What detached processes wrote is listed before the container's data goes, as far as that can be done at once. Call with its
-        box's files lock held."""
-        with suppress(StoreError, FileError), anyio.move_on_after(LAST_SECONDS):
-            if self._may_have_changed(record):
-                await self._captures.capture(record, response_id=None)
+        async with self.locked(record.id) as files:
+            return await files.capture(record, response_id=response_id)
 
     async def count_missing(self, record: ContainerRecord) -> int:
         """How many recorded files are no longer there."""
-        box = self._boxes.of(record.id)
-        async with box.files_lock:
-            return await self._captures.count_missing(record)
+        async with self.locked(record.id) as files:
+            return await files.count_missing(record)
 
     async def recorded(self, container_id: str, paths: Iterable[str]) -> frozenset[str]:
         """Those of these paths that are among the container's files."""
-        box = self._boxes.of(container_id)
-        async with box.files_lock:
-            known = await self._captures.known(container_id)
+        async with self.locked(container_id) as files:
+            known = await files.known()
             return frozenset(path for path in paths if path in known)
 
     async def list(
@@ -128,7 +121,7 @@ class ContainerFileService:
     ) -> Page[ContainerFileRecord]:
         """A page of a container's files; those of a running box are looked at first. NotFound."""
         record = await self._readable(tenant, container_id)
-        if self._may_have_changed(record):
+        if self._boxes.of(record.id).may_have_changed(record):
             await self.capture(record)
         return await self._rows.list(tenant, container_id, limit=limit, after=after, order=order)
 
@@ -147,10 +140,9 @@ class ContainerFileService:
         """
         record = await self._running(tenant, container_id)
         row = await self._file(tenant, container_id, file_id)
-        files = self._boxes.files(record)
-        row = await self._refresh(record, files, row)
+        row = await self._refresh(record, row)
         try:
-            return await opened(files, row, choose)
+            return await opened(self._boxes.of(container_id).files(record), row, choose)
         except FileError as error:
             raise _no_file(container_id, file_id) from error
 
@@ -169,33 +161,30 @@ class ContainerFileService:
         a FileError.
         """
         await self._running(tenant, container_id)
-        box = self._boxes.of(container_id)
-        async with box.boot_lock:
-            await self._boxes.prepare_files(await self._running(tenant, container_id))
+        async with self._boxes.of(container_id).booting() as booting:
+            await booting.prepare_files(await self._still_running(tenant, container_id))
         most = self.max_bytes if is_bounded else None
-        async with box.files_lock:
-            record = await self._running(tenant, container_id)  # it may have ended before the lock was free
-            files = self._boxes.files(record)
-            return await self._write(record, files, safe_name(name), data, most=most)
+        async with self.locked(container_id) as locked:
+            record = await self._still_running(tenant, container_id)  # it may have ended before the lock was free
+            return await self._write(locked, record, safe_name(name), data, most=most)
 
     async def bring(self, record: ContainerRecord, incoming: Sequence[IncomingFile]) -> Sequence[ContainerFileRecord]:
         """Write files to /mnt/data under names of their own: none of them replaces another, or a file that is there. All or none.
         The caller has bounded their size. Returns their rows, in order."""
         if not incoming:
             return []
-        box = self._boxes.of(record.id)
-        async with box.boot_lock:
-            await self._boxes.prepare_files(record)
-        rows = []
-        async with box.files_lock:
-            files = self._boxes.files(record)
-            names = await self._final_names(files, [file.name for file in incoming])
+        async with self._boxes.of(record.id).booting() as booting:
+            await booting.prepare_files(await self._still_running(record.tenant, record.id))
+        rows: list[ContainerFileRecord] = []
+        async with self.locked(record.id) as locked:
+            record = await self._still_running(record.tenant, record.id)  # it may have ended before the lock was free
+            names = await self._final_names(self._boxes.of(record.id).files(record), [file.name for file in incoming])
             try:
                 for file, name in zip(incoming, names, strict=True):
-                    rows.append(await self._write(record, files, name, file.open(), most=None))
+                    rows.append(await self._write(locked, record, name, file.open(), most=None))
             except BaseException:
                 with anyio.move_on_after(LAST_SECONDS, shield=True):
-                    await self._take_back(record, files, rows)
+                    await self._take_back(locked, record, rows)
                 raise
         return rows
 
@@ -210,27 +199,25 @@ class ContainerFileService:
             names = final_names(wanted, taken)
         return names
 
-    async def _take_back(self, record: ContainerRecord, files: Files, rows: Sequence[ContainerFileRecord]) -> None:
-        """Call with its files lock held."""
-        known = await self._captures.known(record.id)
+    async def _take_back(
+        self, locked: LockedFiles, record: ContainerRecord, rows: Sequence[ContainerFileRecord]
+    ) -> None:
+        files = self._boxes.of(record.id).files(record)
         for row in rows:
             with suppress(FileError, StoreError):  # what stays is listed, and its owner can delete it
                 await files.delete(row.path)
-                await self._rows.delete(record.id, row.id)
-                known.pop(row.path, None)
-        self._copies.nudge()
+                await locked.forget(row)
 
     async def _write(
         self,
+        locked: LockedFiles,
         record: ContainerRecord,
-        files: Files,
         name: str,
         data: AsyncIterator[bytes],
         *,
         most: int | None,
     ) -> ContainerFileRecord:
-        """Call with its files lock held."""
-        known = await self._captures.known(record.id)
+        files, known = self._boxes.of(record.id).files(record), await locked.known()
         path = posixpath.join(DATA, name)
         if path not in known:
             self._quotas.allow_file(len(known))
@@ -240,7 +227,7 @@ class ContainerFileService:
             files, stat.path, size=stat.size, tenant=record.tenant, sha256=counted.sha256
         ) as copy:
             try:
-                return await self._captures.store(record, stat, copy)
+                return await locked.store(record, stat, copy)
             except QuotaExceeded:
                 if path not in known:
                     with suppress(FileError):
@@ -251,32 +238,15 @@ class ContainerFileService:
         """Remove a file from the box and from the list. NotFound."""
         record = await self._running(tenant, container_id)
         row = await self._file(tenant, container_id, file_id)
-        box = self._boxes.of(container_id)
-        async with box.files_lock:
-            try:
-                await self._boxes.files(record).delete(row.path)
-            except FileMissing:
-                pass  # a command was quicker; the row goes all the same
-            await self._rows.delete(container_id, file_id)
-            self._copies.nudge()
-            (await self._captures.known(container_id)).pop(row.path, None)
-
-    async def is_empty(self, container_id: str) -> bool:
-        """Whether no file of it was ever recorded, or all were deleted. Call with its files lock held."""
-        return not await self._captures.known(container_id)
+        async with self.locked(container_id) as locked:
+            with suppress(FileMissing):  # a command was quicker; the row goes all the same
+                await self._boxes.of(container_id).files(record).delete(row.path)
+            await locked.forget(row)
 
     async def clear(self, container_id: str) -> None:
         """Forget all files of a container that is deleted."""
         await self._rows.clear(container_id)
         self._copies.nudge()
-
-    def _may_have_changed(self, record: ContainerRecord) -> bool:
-        """Whether commands may have written since the last capture: there is a box, here or of an earlier process."""
-        if record.status != "running":
-            return False
-        return self._boxes.of(record.id).sandbox is not None or (
-            record.ref is not None and self._boxes.data_directory(record) is not None
-        )
 
     async def _file(self, tenant: str, container_id: str, file_id: str) -> ContainerFileRecord:
         row = await self._rows.get(tenant, container_id, file_id)
@@ -284,23 +254,19 @@ class ContainerFileService:
             raise _no_file(container_id, file_id)
         return row
 
-    async def _refresh(self, record: ContainerRecord, files: Files, row: ContainerFileRecord) -> ContainerFileRecord:
+    async def _refresh(self, record: ContainerRecord, row: ContainerFileRecord) -> ContainerFileRecord:
         """The row after a look at the file, which a command may have changed since the last capture."""
-        box = self._boxes.of(record.id)
-        async with box.files_lock:
+        async with self.locked(record.id) as locked:
             try:
-                stat = await files.stat(row.path)
+                stat = await self._boxes.of(record.id).files(record).stat(row.path)
+                if stat.kind != "file":
+                    raise FileMissing(row.path)
+                if is_known(row, stat) and (row.sha256 or row.too_large):
+                    return row
+                await locked.take_one(record, stat, response_id=row.response_id)
             except FileError as error:
                 raise _no_file(record.id, row.id) from error
-            if stat.kind != "file":
-                raise _no_file(record.id, row.id)
-            if is_known(row, stat) and (row.sha256 or row.too_large):
-                return row
-            try:
-                await self._captures.record(record, files, stat, response_id=row.response_id)
-            except FileError as error:
-                raise _no_file(record.id, row.id) from error
-            return (await self._captures.known(record.id)).get(row.path, row)
+            return (await locked.known()).get(row.path, row)
 
 
 async def _is_there(files: Files, name: str) -> bool:

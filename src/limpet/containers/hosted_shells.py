@@ -1,7 +1,7 @@
 """The shell of a container's box, behind the operator's rules for hosted shells. Without rules it is the box's shell as it is."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Self
 
@@ -21,14 +21,6 @@ from limpet.workspace.path_resolver import BoxDirectories, find_directories
 from limpet.workspace.shell import SandboxShell, Shell
 from limpet.workspace.walls import held_walls, refuse_unheld, walls_of
 from limpet.workspace.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True)
-class HostedShell:
-    """The shell of one box, made once for as long as this process knows the box."""
-
-    sandbox: Sandbox
-    shell: Shell
 
 
 class HostedShells:
@@ -53,14 +45,10 @@ class HostedShells:
     async def __aexit__(self, *exc: object) -> None:
         await self._reader.__aexit__(None, None, None)
 
-    async def open(self, sandbox: Sandbox, container_id: str, *, known: HostedShell | None) -> HostedShell:
-        """The shell of this box; `known` where that is the same box's."""
-        if known is not None and known.sandbox is sandbox:
-            return known
+    async def open(self, sandbox: Sandbox, container_id: str) -> Shell:
+        """The shell of this box, for as long as it is entered."""
         shell = SandboxShell(sandbox, clock=self._clock)
-        if not self._has_rules:
-            return HostedShell(sandbox, shell)
-        return HostedShell(sandbox, await self._guarded(shell, container_id))
+        return await self._guarded(shell, container_id) if self._has_rules else shell
 
     async def _guarded(self, shell: SandboxShell, container_id: str) -> Workspace:
         """There is no approver here, and the record of a hosted command is the response's (`responses.shell_audit`)."""

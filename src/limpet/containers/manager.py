@@ -15,9 +15,11 @@ import anyio
 from limpet.containers.admission import AdmissionLimits, BoxAdmission
 from limpet.containers.attachment_resolver import AttachmentResolver
 from limpet.containers.attachments import AttachmentStore
+from limpet.containers.box import BootingBox, BoxServices
 from limpet.containers.boxes import Boxes
-from limpet.containers.captures import CaptureResult
+from limpet.containers.captures import CaptureResult, LockedFiles
 from limpet.containers.container import CONTAINER_MOVES, ContainerSpec, is_due, plan_expiry
+from limpet.containers.directories import ContainerDirectories
 from limpet.containers.file_copies import FileCopies
 from limpet.containers.file_service import ContainerFileService
 from limpet.containers.hosted_shells import HostedShells
@@ -97,18 +99,18 @@ class ContainerManager:
         self._stack = AsyncExitStack()
 
     def _made_boxes(self, home: Path, box: BoxSettings) -> Boxes:
-        return Boxes(
-            self._runtime,
-            self._rows,
-            home=home,
-            named=self._host.directory,
-            box=box,
+        services = BoxServices(
+            runtime=self._runtime,
+            rows=self._rows,
+            directories=ContainerDirectories(home, named=self._host.directory),
+            shells=self._shells,
+            settings=box,
             limits=self._limits,
+            quota=self._quotas.settings,
             clock=self._clock,
             meter=self._meter,
-            quota=self._quotas.settings,
-            walls=self._shells.walls,
         )
+        return Boxes(services)
 
     def _admission(self) -> BoxAdmission:
         return BoxAdmission(
@@ -124,6 +126,7 @@ class ContainerManager:
             rows,
             self._boxes,
             running=self.require_running,
+            still_running=self._still_running,
             readable=self.get,
             settings=self._settings,
             clock=self._clock,
@@ -234,6 +237,15 @@ class ContainerManager:
             raise has_expired(container_id)
         return record
 
+    async def _still_running(self, tenant: str, container_id: str) -> ContainerRecord:
+        """The same for a caller that holds one of its box's locks, without which nothing can expire: it is asked for its row alone."""
+        record = await self._rows.get(tenant, container_id)
+        if record is None or record.status == "deleted":
+            raise no_container(container_id)
+        if record.status != "running":
+            raise has_expired(container_id)
+        return record
+
     async def take_up(self, tenant: str, container_id: str) -> ContainerRecord:
         """As `require_running`, for a response that goes on in a container of another one: it does not end with that."""
         record = await self.require_running(tenant, container_id)
@@ -251,9 +263,8 @@ class ContainerManager:
         record = await self._rows.get(tenant, container_id)
         if record is None or record.status == "deleted":
             raise no_container(container_id)
-        box = self._boxes.of(container_id)
-        async with box.boot_lock, box.files_lock:
-            await self._end(container_id, "deleted")
+        async with self._boxes.of(container_id).booting() as booting, self.files.locked(container_id) as files:
+            await self._end(booting, files, container_id, "deleted")
             await self.files.clear(container_id)
 
     @asynccontextmanager
@@ -315,57 +326,51 @@ class ContainerManager:
             await anyio.sleep(REAP_EVERY)
 
     async def _enter(self, tenant: str, container_id: str) -> Lease:
-        box = self._boxes.of(container_id)
-        async with box.boot_lock:
-            record = await self._rows.get(tenant, container_id)
-            if record is None or record.status == "deleted":
-                raise no_container(container_id)
-            if record.status != "running":
-                raise has_expired(container_id)
+        async with self._boxes.of(container_id).booting() as booting:
+            record = await self._still_running(tenant, container_id)
             if record.boot_id is None and record.source_response_id is not None:
                 await self._quotas.allow_container(tenant)  # before it boots; what holds is decided once it has
-            entered = await self._boxes.enter(record)
-            box.shell = shell = await self._shells.open(entered.sandbox, container_id, known=box.shell)
+            entered = await booting.enter(record)
         note = lost_box(await self.files.count_missing(record)) if entered.lost_before else None
-        return Lease(record=record, shell=shell.shell, note=note, file_service=self.files)
+        return Lease(record=record, shell=entered.shell, note=note, file_service=self.files)
 
     async def _put_to_sleep(self, container_id: str) -> bool:
         """End the box of an idle container to make room for another. False where it is in use after all."""
         box = self._boxes.of(container_id)
-        if box.leases > 0 or box.boot_lock.statistics().locked:
+        if box.leases > 0 or box.is_booting:
             return False
-        async with box.boot_lock:
+        async with box.booting() as booting:
             record = await self._rows.get_any(container_id)
             if record is None or record.status != "running":
                 return True
-            if box.leases > 0 or await runs_a_command(self._executions, self._boxes, record):
+            if box.leases > 0 or await runs_a_command(self._executions, booting, record):
                 return False
-            async with box.files_lock:
-                await self.files.capture_last(record)
-            await self._boxes.sleep(record)
+            async with self.files.locked(container_id) as files:
+                await files.capture_last(record)
+            await booting.sleep(record)
             return True
 
     async def _expire(self, due: ContainerRecord) -> bool:
         """End a container that was due a moment ago, unless it is in use after all."""
         box = self._boxes.of(due.id)
-        async with box.boot_lock, box.files_lock:
+        async with box.booting() as booting, self.files.locked(due.id) as files:
             record = await self._rows.get_any(due.id)
             if record is None or not is_due(record, self._clock.now()) or box.leases > 0:
                 return False
-            if await runs_a_command(self._executions, self._boxes, record):
+            if await runs_a_command(self._executions, booting, record):
                 await self._touch(record)
                 return False
-            await self.files.capture_last(record)
-            await self._end(record.id, "expired")
+            await files.capture_last(record)
+            await self._end(booting, files, record.id, "expired")
             return True
 
-    async def _end(self, container_id: str, status: str) -> None:
-        """Make it `status`, then take its box and its data away. Call with its boot lock and its files lock held."""
+    async def _end(self, booting: BootingBox, files: LockedFiles, container_id: str, status: str) -> None:
+        """Make it `status`, then take its box and its data away."""
         record = await self._rows.get_any(container_id)
         if record is None or record.status == "deleted":
             raise no_container(container_id)
         move(CONTAINER_MOVES, record.status, status)
-        spec = await self.unused.last_spec(record)
+        spec = await self.unused.last_spec(record, files)
         # The row first: if this process ends in between, the next one sweeps what has no running row.
         await self._rows.update(
             container_id,
@@ -376,7 +381,7 @@ class ContainerManager:
             spec=spec,
         )
         self._unended[container_id] = record
-        await self._boxes.end(record)
+        await booting.end(record, files.state)
         self.admission.leave(container_id)
         del self._unended[container_id]
 
@@ -384,10 +389,9 @@ class ContainerManager:
         """Another attempt at the box and the data of a container whose row has ended."""
         if record.id not in self._unended:
             return
-        box = self._boxes.of(record.id)
-        async with box.boot_lock, box.files_lock:
+        async with self._boxes.of(record.id).booting() as booting, self.files.locked(record.id) as files:
             if record.id in self._unended:
-                await self._boxes.end(record)
+                await booting.end(record, files.state)
                 self.admission.leave(record.id)
                 del self._unended[record.id]
 

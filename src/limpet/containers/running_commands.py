@@ -2,20 +2,19 @@
 
 import anyio
 
-from limpet.containers.boxes import Boxes
+from limpet.containers.box import BootingBox
 from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Executions
 
 LOOK = 0.2  # seconds in which a command that has ended says so
 
 
-async def runs_a_command(executions: Executions, boxes: Boxes, record: ContainerRecord) -> bool:
-    """Whether a command without a lease still runs there: one that was started before this process was. Call with the box's gate
-    held. Raises StoreError."""
+async def runs_a_command(executions: Executions, booting: BootingBox, record: ContainerRecord) -> bool:
+    """Whether a command without a lease still runs there: one that was started before this process was. Raises StoreError."""
     for execution in await executions.unfinished_in(record.id):
         if execution.boot_id != record.boot_id:
             continue
-        sandbox = await boxes.find(record)
+        sandbox = await booting.find(record)
         process = None if sandbox is None else await sandbox.find(execution.exec_id)
         if process is None:
             continue

@@ -23,8 +23,36 @@ class WatchedPaths(Protocol):
     is_whole: bool
 
     def fired(self, path: str, watch: int) -> None:
-        """Something happened in that directory, and its watch is gone. Called with the lock held."""
+        """Something happened in that directory, and its watch is gone. One call at a time; it may not call the watcher."""
         ...
+
+
+class _Watches:
+    """The watches that are armed, and whose they are. `TreeWatcher._locked` gives it."""
+
+    def __init__(self) -> None:
+        self.trees: set[WatchedPaths] = set()
+        self._armed: dict[int, tuple[WatchedPaths, str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._armed)
+
+    def arm(self, watch: int, tree: WatchedPaths, path: str) -> None:
+        """This watch is on that directory of that tree."""
+        self._armed[watch] = (tree, path)
+        self.trees.add(tree)
+        tree.watches += 1
+
+    def of(self, watch: int) -> tuple[WatchedPaths, str] | None:
+        """The tree and the directory that it is on; None if it is not armed."""
+        return self._armed.get(watch)
+
+    def release(self, watch: int) -> tuple[WatchedPaths, str] | None:
+        """The same, and it is armed no more."""
+        released = self._armed.pop(watch, None)
+        if released is not None:
+            released[0].watches -= 1
+        return released
 
 
 class TreeWatcher:
@@ -38,8 +66,7 @@ class TreeWatcher:
         self._most = most
         self._inotify: Inotify | None = None
         self._lock = threading.Lock()
-        self._watched: dict[int, tuple[WatchedPaths, str]] = {}
-        self._trees: set[WatchedPaths] = set()
+        self._watches = _Watches()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -58,16 +85,16 @@ class TreeWatcher:
 
     def collect(self) -> None:
         """Take over what happened until now."""
-        with self._lock:
+        with self._locked() as watches:
             if self._inotify is None:
                 return
             fired = self._inotify.fired()
             for watch in fired.watches:
-                if watch in self._watched:
-                    tree, path = self._release(watch)
+                if (released := watches.release(watch)) is not None:
+                    tree, path = released
                     tree.fired(path, watch)
             if fired.has_lost_some:
-                for tree in self._trees:
+                for tree in watches.trees:
                     tree.is_whole = True
 
     @property
@@ -80,40 +107,37 @@ class TreeWatcher:
 
     def arm(self, tree: WatchedPaths, path: str, descriptor: int) -> int | None:
         """Watch a directory of a tree. None where there is nothing to watch with; OSError where watches run out."""
-        with self._lock:
+        with self._locked() as watches:
             if self._inotify is None:
                 return None
             watch = self._inotify.watch(descriptor)
-            if watch in self._watched:
-                before, former = self._release(watch)
-                if (before, former) != (tree, path):
-                    # The same directory at its former place, where nothing is now.
-                    before.fired(former, watch)
-            others = len(self._watched) - tree.watches
+            released = watches.release(watch)
+            if released is not None and released != (tree, path):
+                # The same directory at its former place, where nothing is now.
+                before, former = released
+                before.fired(former, watch)
+            others = len(watches) - tree.watches
             if tree.watches >= (self._most - others) // 2:
                 self._inotify.forget(watch)
                 raise OSError(errno.ENOSPC, "too many directories are watched")
-            self._watched[watch] = (tree, path)
-            self._trees.add(tree)
-            tree.watches += 1
+            watches.arm(watch, tree, path)
             return watch
 
-    def _release(self, watch: int) -> tuple[WatchedPaths, str]:
-        """Called with the lock held."""
-        tree, path = self._watched.pop(watch)
-        tree.watches -= 1
-        return tree, path
-
     def disarm(self, tree: WatchedPaths, path: str, watch: int) -> None:
-        with self._lock:
-            if self._watched.get(watch) == (tree, path):
-                self._release(watch)
+        with self._locked() as watches:
+            if watches.of(watch) == (tree, path):
+                watches.release(watch)
                 if self._inotify is not None:
                     self._inotify.forget(watch)
 
     def drop(self, tree: WatchedPaths) -> None:
+        with self._locked() as watches:
+            watches.trees.discard(tree)
+
+    @contextmanager
+    def _locked(self) -> Iterator[_Watches]:
         with self._lock:
-            self._trees.discard(tree)
+            yield self._watches
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -2,15 +2,17 @@
 
 from collections.abc import Awaitable, Callable
 
+from limpet.containers.box import BootingBox
 from limpet.containers.boxes import Boxes
+from limpet.containers.captures import LockedFiles
 from limpet.containers.file_service import ContainerFileService
 from limpet.store.containers import ContainerRecord, Containers
 
-End = Callable[[str, str], Awaitable[None]]
+End = Callable[[BootingBox, LockedFiles, str, str], Awaitable[None]]
 
 
 class UnusedContainers:
-    """`end` gives a container its last status; it is called with the box's boot lock and files lock held."""
+    """`end` gives a container, by its id, its last status."""
 
     def __init__(self, rows: Containers, boxes: Boxes, files: ContainerFileService, *, end: End) -> None:
         self._rows = rows
@@ -34,25 +36,25 @@ class UnusedContainers:
         if not self._was_made_for(await self._rows.get_any(container_id), response_id):
             return False
         box = self._boxes.of(container_id)
-        async with box.boot_lock, box.files_lock:
+        async with box.booting() as booting, self._files.locked(container_id) as files:
             record = await self._rows.get_any(container_id)
             if record is None or box.leases > 0 or not self._was_made_for(record, response_id):
                 return False
-            if not await self.is_unused(record):
+            if not await self.is_unused(record, files):
                 return False
-            await self._end(container_id, "expired")
+            await self._end(booting, files, container_id, "expired")
             return True
 
-    async def is_unused(self, record: ContainerRecord) -> bool:
-        """Call with its files lock held."""
+    async def is_unused(self, record: ContainerRecord, files: LockedFiles) -> bool:
+        """Whether nothing ever ran in it and it was given nothing. `files` are its own."""
         was_given = any(record.spec.get(what) for what in ("skills", "file_ids", "files"))
-        return record.boot_id is None and not was_given and await self._files.is_empty(record.id)
+        return record.boot_id is None and not was_given and not await files.known()
 
-    async def last_spec(self, record: ContainerRecord) -> dict[str, object]:
-        """The `spec` of a container that ends now: it remembers whether it was unused. Call with its files lock held."""
+    async def last_spec(self, record: ContainerRecord, files: LockedFiles) -> dict[str, object]:
+        """The `spec` of a container that ends now: it remembers whether it was unused. `files` are its own."""
         self._taken_up.discard(record.id)
         # Of one that has expired nothing tells any more whether it had a box; it was asked then.
-        is_unused = record.status == "running" and await self.is_unused(record)
+        is_unused = record.status == "running" and await self.is_unused(record, files)
         return {**record.spec, "unused": True} if is_unused else record.spec
 
     def _was_made_for(self, record: ContainerRecord | None, response_id: str) -> bool:

@@ -102,7 +102,7 @@ class WatchedTree:
         self._watching.drop(self)
 
     def fired(self, path: str, watch: int) -> None:
-        """Called with the lock held."""
+        """See `WatchedPaths`."""
         node = self._nodes.get(path)
         if node is not None and node.watch == watch:
             node.watch = None
