@@ -2,7 +2,9 @@
 
 import json
 import subprocess
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +226,50 @@ def test_what_a_killed_gateway_left_counts_for_nothing(limpet: Limpet, tmp_path:
         done = limpet("containers", "rm", container, LIMPET_HOME=str(own.home))
 
         assert (done.returncode, done.stdout.split()) == (0, [container]), done.stderr
+
+
+LISTED = b'{"id":"c","object":"container","name":"x","created_at":1,"status":"running"}'
+FOREIGN = {
+    "a page without what is listed": (b"{}", "missing required field `data`"),
+    "objects that are empty": (b'{"data":[{}]}', "missing required field `id` - at `$.data[0]`"),
+    "containers of another service": (b'{"data":[' + LISTED + b"]}", "missing required field `last_active_at`"),
+    "a list": (b"[]", "Expected `object`, got `array`"),
+    "a web page": (b"<html>", "JSON is malformed"),
+    "other bytes": (b'{"data":"\xff"}', "invalid start byte"),
+    "brackets without end": (b"[" * 100_000, "recursion"),
+}
+
+
+@pytest.fixture
+def foreign() -> Iterator[tuple[str, list[bytes]]]:
+    """A server that answers every GET with the last of these bodies, and its URL."""
+    bodies: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(bodies[-1])
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", bodies
+        server.shutdown()
+        thread.join()
+
+
+def test_what_is_no_gateway_is_told_in_one_sentence(limpet: Limpet, foreign: tuple[str, list[bytes]]) -> None:
+    url, bodies = foreign
+    for body, sentence in FOREIGN.values():
+        bodies.append(body)
+        done = limpet("containers", "ls", LIMPET_URL=url)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert f"What answers at {url} is no gateway of Limpet's: " in done.stderr
+        assert sentence in done.stderr
 
 
 @pytest.mark.parametrize("text", ["16m", "512m", "1g", "1536m", "65537k", "16777217", "2t"])

@@ -1,15 +1,17 @@
 """Containers as a gateway's clients have them. Knows only the wire."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx2
+import msgspec
 
 from limpet.cli.client import is_loopback, key_headers, refusal
+from limpet.containers.wire_objects import Container, ContainerFile, DeletedContainer
 from limpet.core.errors import LimpetError
+from limpet.core.resources import R, ResourcePage
 
 TIMEOUT = httpx2.Timeout(10.0, read=60.0)
 PAGE = 100
@@ -28,7 +30,7 @@ class GatewayPlace:
 
     def check_home(self, path: Path, own: str) -> None:
         """Whether the gateway there serves this home, whose id is `own`. GatewayFailed, with both named, where it serves another."""
-        served = self._ask("GET", "/livez").get("home")
+        served = self._ask("GET", "/livez", Json).get("home")
         if served != own:
             raise GatewayFailed(
                 f"The gateway at {self._url} serves another home ({served}), not {path} ({own}). Name the gateway that is meant with "
@@ -37,15 +39,15 @@ class GatewayPlace:
 
     def containers(self) -> list[Json]:
         """All of them, newest first. GatewayFailed."""
-        return self._all("/v1/containers")
+        return self._all("/v1/containers", Container)
 
     def remove(self, container_id: str) -> None:
         """With its box and its files. GatewayFailed, also where there is none."""
-        self._ask("DELETE", f"/v1/containers/{_segment(container_id)}")
+        self._ask("DELETE", f"/v1/containers/{_segment(container_id)}", DeletedContainer)
 
     def files(self, container_id: str) -> list[Json]:
         """All of a container's files, newest first. GatewayFailed."""
-        return self._all(f"/v1/containers/{_segment(container_id)}/files")
+        return self._all(f"/v1/containers/{_segment(container_id)}/files", ContainerFile)
 
     def fetch(self, container_id: str, file_id: str, write: Callable[[bytes], object]) -> None:
         """Hand on a file's bytes, in pieces. GatewayFailed."""
@@ -60,26 +62,32 @@ class GatewayPlace:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._failed(error) from error
 
-    def _all(self, path: str) -> list[Json]:
+    def _all(self, path: str, kind: type[R]) -> list[Json]:
         found: list[Json] = []
         after: dict[str, str] = {}
         while True:
-            page = self._ask("GET", path, params={"limit": PAGE, **after})
+            page = self._ask("GET", path, ResourcePage[kind], params={"limit": PAGE, **after})  # type: ignore[valid-type]  # a value
             found += page["data"]
-            if not page["has_more"]:
+            if not page["has_more"] or not page["data"]:
                 return found
             after = {"after": page["last_id"]}
 
-    def _ask(self, method: str, path: str, *, params: dict[str, str | int] | None = None) -> Json:
+    def _ask(self, method: str, path: str, kind: Any, *, params: dict[str, str | int] | None = None) -> Json:
+        """The answer as it came, which is of that kind: it may have keys that this version does not know."""
         try:
             with self._client() as client:
                 response = client.request(method, path, params=params)
                 if response.status_code != httpx2.codes.OK:
                     raise GatewayFailed(self._refusal(response))
-                answer: Json = response.json()
+                answer: Json = msgspec.json.decode(response.content)
+                msgspec.convert(answer, kind)
                 return answer
-        except (httpx2.HTTPError, httpx2.InvalidURL, json.JSONDecodeError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._failed(error) from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise GatewayFailed(
+                f"What answers at {self._url} is no gateway of Limpet's: {error}. Name one with --url or LIMPET_URL."
+            ) from error
 
     def _client(self) -> httpx2.Client:
         return httpx2.Client(

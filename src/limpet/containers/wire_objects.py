@@ -12,7 +12,8 @@ from limpet.core.resources import EXTENSION, Count, DeletedResource, Moment, Res
 from limpet.store.containers import ContainerRecord
 from limpet.store.files import ContainerFileRecord
 
-MemorySize = Literal["1g", "4g", "16g", "64g"]
+_MEMORY_SIZES = {1 << 30: "1g", 4 << 30: "4g", 16 << 30: "16g", 64 << 30: "64g"}
+MemorySize = Annotated[str, Meta(extra_json_schema={"enum": list(_MEMORY_SIZES.values())})]
 BoundBy = Literal["per sandbox", "per process", "none"]
 
 
@@ -66,9 +67,6 @@ class DeletedContainer(DeletedResource, frozen=True, kw_only=True):
 
 class DeletedContainerFile(DeletedResource, frozen=True, kw_only=True):
     object: Literal["container.file.deleted"] = "container.file.deleted"
-
-
-_MEMORY_SIZES: dict[int, MemorySize] = {1 << 30: "1g", 4 << 30: "4g", 16 << 30: "16g", 64 << 30: "64g"}
 
 
 def container_object(record: ContainerRecord, now: int, held: Held) -> Container:

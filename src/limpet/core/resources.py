@@ -3,12 +3,14 @@
 The JSON object has the struct's fields in their order. A field whose default is UNSET is left out of it; every other one is there.
 """
 
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 V = TypeVar("V")
+R = TypeVar("R", bound="Resource")
 EXTENSION = Meta(extra_json_schema={"x-limpet-extension": True})  # a key that OpenAI's API does not have
 Moment = Annotated[int, Meta(description="Seconds since 1970-01-01 UTC.")]
 Count = Annotated[int, Meta(ge=0)]
@@ -29,6 +31,16 @@ class DeletedResource(Resource, frozen=True, kw_only=True):
 
     object: str
     deleted: Literal[True] = True
+
+
+class ResourcePage(WireObject, Generic[R], frozen=True, kw_only=True):
+    """`first_id` and `last_id` are null where the page is empty."""
+
+    object: Literal["list"] = "list"
+    data: Sequence[R]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
 
 
 def or_unset(value: V | None) -> V | UnsetType:

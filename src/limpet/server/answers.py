@@ -1,25 +1,13 @@
 """JSON answers: an object of the API, or a page of a list of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, Literal, TypeVar
 
 import msgspec
 from starlette.responses import Response
 
-from limpet.core.resources import Resource, WireObject
+from limpet.core.resources import R, ResourcePage
 
 ORDERS = ("asc", "desc")
-R = TypeVar("R", bound=Resource)
-
-
-class ResourcePage(WireObject, Generic[R], frozen=True, kw_only=True):
-    """`first_id` and `last_id` are null where the page is empty."""
-
-    object: Literal["list"] = "list"
-    data: Sequence[R]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
 
 
 def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -13,12 +13,11 @@ from pydantic.json_schema import models_json_schema
 from limpet.containers.attachments import MARKDOWN, ZIP
 from limpet.containers.requested_spec import LEAST_MEMORY, MAX_NAME_BYTES, MOST_FILES, MOST_INLINE, MOST_SKILLS
 from limpet.containers.wire_objects import Container, ContainerFile, DeletedContainer, DeletedContainerFile
-from limpet.core.resources import Resource, WireObject
+from limpet.core.resources import Resource, ResourcePage, WireObject
 from limpet.responses.items import KINDS
 from limpet.responses.request import CreateRequest, FunctionTool, ShellTool
 from limpet.responses.resource import Response
 from limpet.responses.shell_items import ShellCallItem, ShellCallOutputItem
-from limpet.server.answers import ResourcePage
 from limpet.server.errors import ErrorAnswer
 from limpet.server.files import DeletedFile, File
 from limpet.server.health import Alive, GatewayHealth, Model, ModelList

@@ -86,7 +86,7 @@ class RelayUpstream:
     def _event(self, data: bytes, key: KeyFilter) -> dict[str, Any]:
         try:
             event = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UpstreamBroken(self.name, "an event is not JSON; it was cut or garbled.") from error
         if not isinstance(event, dict):
             raise UpstreamBroken(self.name, "an event is not a JSON object.")
