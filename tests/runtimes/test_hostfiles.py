@@ -8,15 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from limpet.core.errors import (
-    FileError,
-    FileForbidden,
-    FileMissing,
-    FileTooLarge,
-    NotADirectory,
-    NotAFile,
-    PathOutside,
-)
+from limpet.core import errors
 from limpet.runtimes import open_beneath
 from limpet.runtimes.hostfiles import HostFiles
 
@@ -58,7 +50,7 @@ async def test_a_range_is_read_without_the_rest(files: HostFiles) -> None:
 async def test_more_than_the_limit_is_refused_and_a_range_below_it_is_not(files: HostFiles) -> None:
     await files.write("f", b"0123456789")
 
-    with pytest.raises(FileTooLarge) as caught:
+    with pytest.raises(errors.FileTooLarge) as caught:
         await files.read("f", limit=4)
 
     assert (caught.value.size, caught.value.limit) == (10, 4)
@@ -124,7 +116,7 @@ async def test_no_link_and_no_dots_lead_out(files: HostFiles, data: Path, path: 
     (data / "in").symlink_to("real")
 
     for attempt in (files.read(path), files.write(path, b"x"), anext(files.stream(path))):
-        with pytest.raises(PathOutside):
+        with pytest.raises(errors.PathOutside):
             await attempt
 
     assert (data.parent / "secret").read_text() == "of the host"
@@ -158,7 +150,7 @@ async def test_only_a_regular_file_is_read_or_replaced_and_nothing_waits(
     make(data / "odd")
 
     for attempt in (files.read("odd"), files.write("odd", b"x")):
-        with pytest.raises(NotAFile, match=f"odd is a {kind}, not"):
+        with pytest.raises(errors.NotAFile, match=f"odd is a {kind}, not"):
             await attempt
 
 
@@ -166,16 +158,16 @@ async def test_every_failure_has_its_own_error_that_names_the_path(files: HostFi
     await files.write("f", b"")
 
     for attempt, error in (
-        (files.read("none"), FileMissing),
-        (files.stat("none/at/all"), FileMissing),
-        (files.delete("none"), FileMissing),
-        (files.list("none"), FileMissing),
-        (files.list("f"), NotADirectory),
-        (files.read("f/below"), NotADirectory),
-        (files.write("f/below", b""), NotADirectory),
-        (files.delete("/mnt/data"), FileForbidden),
-        (files.read("a\0b"), FileError),
-        (files.read("x" * 300), FileError),
+        (files.read("none"), errors.FileMissing),
+        (files.stat("none/at/all"), errors.FileMissing),
+        (files.delete("none"), errors.FileMissing),
+        (files.list("none"), errors.FileMissing),
+        (files.list("f"), errors.NotADirectory),
+        (files.read("f/below"), errors.NotADirectory),
+        (files.write("f/below", b""), errors.NotADirectory),
+        (files.delete("/mnt/data"), errors.FileForbidden),
+        (files.read("a\0b"), errors.FileError),
+        (files.read("x" * 300), errors.FileError),
     ):
         with pytest.raises(error):
             await attempt

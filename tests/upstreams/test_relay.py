@@ -11,25 +11,14 @@ from limpet.core.secret import Secret
 from limpet.upstreams.relay import RelayUpstream
 from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
-from limpet.upstreams.upstream import (
-    CallBegun,
-    CallMade,
-    Emit,
-    ShellArguments,
-    ShellOffer,
-    Turn,
-    TurnEnded,
-    TurnEvent,
-)
+from limpet.upstreams.upstream import CallBegun, CallMade, Emit, ShellArguments, ShellOffer, Turn, TurnEnded
 from tests.support.providers.openai_responses import MODEL, ScriptedResponses
 from tests.support.providers.server import Scripted
 from tests.support.providers.turns import Drop, FunctionCall, Raw, Reasoning, Refuse, Said, ShellCall, Text, reply
+from tests.upstreams.questions import KEY, QUESTION, QUICK, asked, text_of
 from tests.wire.schema import check_create_response
 
 pytestmark = pytest.mark.anyio
-KEY = "sk-canary-5b1f0c9e77aa"
-QUICK = RetryBudget(first_wait=0.001)
-QUESTION = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]}
 TURN = Turn(model="gpt-5", input=[QUESTION], shell=ShellOffer(description="a shell"))
 
 
@@ -46,14 +35,6 @@ async def provider(
                 yield server, upstream
 
 
-async def ask(upstream: RelayUpstream, turn: Turn = TURN) -> list[TurnEvent]:
-    return [event async for event in upstream.stream(turn)]
-
-
-def text_of(events: list[TurnEvent], kind: str = "response.output_text.delta") -> str:
-    return "".join(event.data["delta"] for event in events if isinstance(event, Emit) and event.type == kind)
-
-
 async def test_a_turn_with_reasoning_text_a_function_and_the_shell_comes_through() -> None:
     said: list[Said | str] = [
         Reasoning("thinking"),
@@ -62,7 +43,7 @@ async def test_a_turn_with_reasoning_text_a_function_and_the_shell_comes_through
         ShellCall(("ls -la", "pwd"), timeout_ms=9),
     ]
     async with provider(reply(*said, input_tokens=3, output_tokens=4)) as (server, upstream):
-        events = await ask(upstream)
+        events = await asked(upstream, TURN)
     assert text_of(events) == "Hello, world"
     assert text_of(events, "response.reasoning_summary_text.delta") == "thinking"
     assert json.loads(text_of(events, "response.function_call_arguments.delta")) == {"city": "X"}
@@ -83,7 +64,7 @@ async def test_a_turn_with_reasoning_text_a_function_and_the_shell_comes_through
 async def test_without_the_native_shell_the_function_call_is_the_shell_call() -> None:
     turn = reply(FunctionCall("shell", {"commands": ["ls"]}, call_id="c1"))
     async with provider(turn, native_shell=False) as (server, upstream):
-        events = await ask(upstream)
+        events = await asked(upstream, TURN)
     assert events[-2] == CallMade(index=0, call_id="c1", arguments=ShellArguments(commands=("ls",)))
     assert not any(isinstance(event, Emit) for event in events)
     assert server.requests[0].body["tools"][0]["name"] == "shell"
@@ -93,7 +74,7 @@ async def test_without_the_native_shell_the_function_call_is_the_shell_call() ->
 async def test_the_cuts_of_the_network_change_nothing(chunk: int) -> None:
     said: list[Said | str] = ["Größe 🐚 ok", ShellCall(("echo ü",))]
     async with provider(reply(*said), reply(*said, chunk=chunk)) as (_, upstream):
-        whole, cut = await ask(upstream), await ask(upstream)
+        whole, cut = await asked(upstream, TURN), await asked(upstream, TURN)
     assert [type(event) for event in cut] == [type(event) for event in whole]
     assert text_of(cut) == "Größe 🐚 ok"
 
@@ -101,7 +82,7 @@ async def test_the_cuts_of_the_network_change_nothing(chunk: int) -> None:
 @pytest.mark.parametrize("first", [Refuse(429), Refuse(500), Refuse(503), Drop(), Drop(after_head=True)])
 async def test_what_failed_before_the_first_byte_is_asked_again(first: Scripted) -> None:
     async with provider(first, first, first, reply("at last")) as (server, upstream):
-        assert text_of(await ask(upstream)) == "at last"
+        assert text_of(await asked(upstream, TURN)) == "at last"
         assert len(server.requests) == 4
         assert all(request.body == server.requests[0].body for request in server.requests)
 
@@ -110,7 +91,7 @@ async def test_after_three_more_attempts_the_providers_error_is_raised() -> None
     refused = Refuse(429, "Slow down.", code="rate_limit_exceeded")
     async with provider(*[refused] * 9) as (server, upstream):
         with pytest.raises(UpstreamRefused) as raised:
-            await ask(upstream)
+            await asked(upstream, TURN)
         assert len(server.requests) == 4
     error = raised.value
     assert (error.provider, error.status, error.detail, error.code) == (
@@ -124,7 +105,7 @@ async def test_after_three_more_attempts_the_providers_error_is_raised() -> None
 async def test_a_clients_mistake_is_not_asked_again() -> None:
     async with provider(Refuse(400, "No such model.", code="model_not_found")) as (server, upstream):
         with pytest.raises(UpstreamRefused, match=r"No such model\.") as raised:
-            await ask(upstream)
+            await asked(upstream, TURN)
         assert len(server.requests) == 1
     assert (raised.value.status, raised.value.code) == (400, "model_not_found")
 
@@ -132,13 +113,13 @@ async def test_a_clients_mistake_is_not_asked_again() -> None:
 async def test_retry_after_is_believed_in_place_of_the_back_off() -> None:
     patient = RetryBudget(first_wait=3600.0, budget=10_000.0)
     async with provider(Refuse(429, headers={"retry-after": "0"}), reply("now"), retries=patient) as (_, upstream):
-        assert text_of(await ask(upstream)) == "now"
+        assert text_of(await asked(upstream, TURN)) == "now"
 
 
 async def test_a_wait_that_is_too_long_is_not_waited() -> None:
     async with provider(Refuse(429, headers={"retry-after": "31"}), reply("late")) as (server, upstream):
         with pytest.raises(UpstreamRefused):
-            await ask(upstream)
+            await asked(upstream, TURN)
         assert len(server.requests) == 1
 
 
@@ -148,7 +129,7 @@ async def test_nobody_there_is_a_refusal_without_a_status() -> None:
     settings = ProviderSettings(name="acme", type="openai", base_url=address, api_key=Secret(KEY))
     async with RelayUpstream(settings, retries=QUICK) as upstream:
         with pytest.raises(UpstreamRefused, match="cannot be reached") as raised:
-            await ask(upstream)
+            await asked(upstream, TURN)
     assert raised.value.status is None
 
 
@@ -166,7 +147,7 @@ async def test_an_answer_that_is_cut_is_broken_and_never_asked_again() -> None:
 async def test_an_answer_that_ends_without_its_last_event_is_broken() -> None:
     async with provider(reply("so far", leave_out=1)) as (_, upstream):
         with pytest.raises(UpstreamBroken, match="before the response had ended"):
-            await ask(upstream)
+            await asked(upstream, TURN)
 
 
 async def test_without_a_key_none_is_sent() -> None:
@@ -174,14 +155,14 @@ async def test_without_a_key_none_is_sent() -> None:
         async with ScriptedResponses([reply("hi")]) as server:
             settings = ProviderSettings(name="acme", type="openai", base_url=server.base_url)
             async with RelayUpstream(settings, retries=QUICK) as upstream:
-                await ask(upstream)
+                await asked(upstream, TURN)
     assert "authorization" not in server.requests[0].headers
 
 
 @pytest.mark.parametrize("ends", ["failed", "error"])
 async def test_an_error_in_mid_stream_ends_the_turn_as_failed(ends: Any) -> None:
     async with provider(reply("so far", ends=ends)) as (server, upstream):
-        events = await ask(upstream)
+        events = await asked(upstream, TURN)
         assert len(server.requests) == 1
     ended = events[-1]
     assert text_of(events) == "so far"
@@ -193,7 +174,7 @@ async def test_an_error_in_mid_stream_ends_the_turn_as_failed(ends: Any) -> None
 
 async def test_an_incomplete_answer_says_why() -> None:
     async with provider(reply("so far", ends="max_output_tokens")) as (_, upstream):
-        ended = (await ask(upstream))[-1]
+        ended = (await asked(upstream, TURN))[-1]
     assert isinstance(ended, TurnEnded)
     assert (ended.status, ended.incomplete_reason) == ("incomplete", "max_output_tokens")
 
@@ -208,7 +189,7 @@ async def test_closing_the_iterator_closes_the_connection() -> None:
 async def test_cancelling_the_caller_closes_the_connection() -> None:
     async with provider(reply("one two three", hold_after=5)) as (server, upstream):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask, upstream)
+            tasks.start_soon(asked, upstream, TURN)
             await server.holding.wait()
             tasks.cancel_scope.cancel()
         await server.left.wait()
@@ -217,13 +198,13 @@ async def test_cancelling_the_caller_closes_the_connection() -> None:
 async def test_a_provider_that_falls_silent_is_broken_after_its_timeout() -> None:
     async with provider(reply("one two three", hold_after=5), idle_timeout_secs=0.2) as (_, upstream):
         with pytest.raises(UpstreamBroken):
-            await ask(upstream)
+            await asked(upstream, TURN)
 
 
 async def test_turns_one_after_the_other_share_a_connection() -> None:
     async with provider(reply("a"), reply("b"), reply("c")) as (server, upstream):
         for _ in range(3):
-            await ask(upstream)
+            await asked(upstream, TURN)
         assert server.connections == 1
 
 
@@ -233,11 +214,11 @@ async def test_the_key_is_in_no_event_and_no_error() -> None:
     refused = Refuse(401, f"Incorrect API key provided: {KEY}.", code=KEY)
     bare = Refuse(403, body=f"<html>{KEY}</html>".encode())
     async with provider(failed, refused, bare, Refuse(404, headers={"x": KEY})) as (_, upstream):
-        events = await ask(upstream)
+        events = await asked(upstream, TURN)
         shown = [repr(events), repr(upstream)]
         for _ in range(3):
             with pytest.raises(UpstreamRefused) as raised:
-                await ask(upstream)
+                await asked(upstream, TURN)
             shown += [repr(raised.value), str(raised.value), str(vars(raised.value))]
     assert KEY not in "".join(shown)
     assert text_of(events) == "your key is [REDACTED]"
@@ -249,7 +230,7 @@ async def test_a_key_that_no_header_can_carry_is_refused_without_showing_it() ->
     )
     async with RelayUpstream(settings, retries=QUICK) as upstream:
         with pytest.raises(UpstreamRefused, match="api_key") as raised:
-            await ask(upstream)
+            await asked(upstream, TURN)
     assert "canary" not in str(raised.value)
 
 
@@ -257,4 +238,4 @@ async def test_a_server_that_does_not_stream_is_named_as_such() -> None:
     page = Refuse(200, body=b"<html>", headers={"content-type": "text/html"})
     async with provider(page) as (_, upstream):
         with pytest.raises(UpstreamRefused, match="Check its base_url"):
-            await ask(upstream)
+            await asked(upstream, TURN)

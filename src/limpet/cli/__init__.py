@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -22,15 +22,22 @@ from limpet.core.hiding import hide_secrets
 
 FAILED, MISUSED, INTERRUPTED, BOX_FAILED = 1, 2, exit_codes.INTERRUPTED, exit_codes.LOST
 
+# Rich's help costs 200 ms, and its tracebacks show the values of variables.
+_PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 app = typer.Typer(
     name="limpet",
     help="A shell for any language model that stays and that is safe.",
     no_args_is_help=True,
     add_completion=False,
-    # Rich's help costs 200 ms, and its tracebacks show the values of variables.
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+    **_PLAIN,
 )
+
+
+def _group(name: str, words: str) -> typer.Typer:
+    """Commands under a word of their own."""
+    group = typer.Typer(help=words, no_args_is_help=True, **_PLAIN)
+    app.add_typer(group, name=name)
+    return group
 
 
 def main() -> None:
@@ -241,10 +248,7 @@ def check_command(
     raise typer.Exit(check(runtimes or [], suite=suite, as_json=as_json))
 
 
-storage_app = typer.Typer(
-    help="Where files are kept.", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
-)
-app.add_typer(storage_app, name="storage")
+storage_app = _group("storage", "Where files are kept.")
 
 
 @storage_app.command("move")
@@ -260,13 +264,7 @@ def storage_move_command(
     raise typer.Exit(move(config))
 
 
-keys_app = typer.Typer(
-    help="The keys of those who may ask the gateway.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(keys_app, name="keys")
+keys_app = _group("keys", "The keys of those who may ask the gateway.")
 
 GatewayConfig = Annotated[Path | None, typer.Option(help="The settings of the gateway.")]
 
@@ -311,13 +309,9 @@ def keys_revoke_command(
     revoke(id, config)
 
 
-containers_app = typer.Typer(
-    help="Containers and their files: of a gateway, or of this machine's home where none answers.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+containers_app = _group(
+    "containers", "Containers and their files: of a gateway, or of this machine's home where none answers."
 )
-app.add_typer(containers_app, name="containers")
 
 AnyUrl = Annotated[
     str | None, typer.Option(envvar="LIMPET_URL", help="The gateway; LIMPET_API_KEY is its key, where it asks for one.")

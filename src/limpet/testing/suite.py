@@ -30,10 +30,12 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
-    """It was not asked, since it rests on something that the runtime does not offer."""
-
+class _Explained:
     reason: str
+
+
+class Skipped(_Explained):
+    """It was not asked, since it rests on something that the runtime does not offer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +45,12 @@ class Failed:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class KnownGap:
+class KnownGap(_Explained):
     """The promise was broken, as the runtime's list of known gaps says."""
 
-    reason: str
 
-
-@dataclass(frozen=True, slots=True)
-class GapClosed:
+class GapClosed(_Explained):
     """The promise held although it is listed as a known gap: a failure, until the entry is taken off the list."""
-
-    reason: str
 
 
 Result = Passed | Skipped | Failed | KnownGap | GapClosed

@@ -9,21 +9,7 @@ from hypothesis import strategies as st
 
 from limpet.core.command import START, Chunk, Exited, Position, TimedOut
 from limpet.runtimes.agent import wire
-from limpet.runtimes.agent_client.events import (
-    Acknowledged,
-    Broken,
-    CommandFinished,
-    CommandStarted,
-    Described,
-    Ended,
-    Event,
-    Greeted,
-    Output,
-    OutputDropped,
-    OutputEnded,
-    RequestRefused,
-    WritersStopped,
-)
+from limpet.runtimes.agent_client import events
 from limpet.runtimes.agent_client.pending import OutputSubscription
 from limpet.runtimes.agent_client.protocol import AgentProtocol
 
@@ -47,7 +33,7 @@ def _started(protocol: AgentProtocol, process: int = 7) -> int:
     reader = protocol.open_reader(credit=wire.AHEAD)
     number, _ = protocol.ask(wire.START, b"", reader=reader)
     (event,) = protocol.receive(_reply(number, process=process, ahead=True, pid=12))
-    assert event == CommandStarted(request=number, process=process, pid=12, notes=())
+    assert event == events.CommandStarted(request=number, process=process, pid=12, notes=())
     return reader
 
 
@@ -55,7 +41,7 @@ def test_each_request_gets_its_kind_of_answer() -> None:
     protocol = AgentProtocol()
     asked = [protocol.ask(kind, b"")[0] for kind in (wire.HELLO, wire.FIND, wire.STOP_WRITERS, wire.TOUCH, wire.WRITE)]
 
-    events = protocol.receive(
+    heard = protocol.receive(
         _reply(asked[0], version=4, boot_id="b")
         + _reply(asked[1], **_RUNS)
         + _reply(asked[2], killed=None)
@@ -64,12 +50,12 @@ def test_each_request_gets_its_kind_of_answer() -> None:
     )
 
     kept = (Position(stdout=1, stderr=3), Position(stdout=2, stderr=4))
-    assert events == [
-        Greeted(request=asked[0], version=4, boot_id="b"),
-        Described(request=asked[1], process=7, outcome=None, kept=kept, pid=None, notes=("short",)),
-        WritersStopped(request=asked[2], killed=None),
-        Acknowledged(request=asked[3]),
-        RequestRefused(request=asked[4], error="unknown", reason="x" * 200),
+    assert heard == [
+        events.Greeted(request=asked[0], version=4, boot_id="b"),
+        events.Described(request=asked[1], process=7, outcome=None, kept=kept, pid=None, notes=("short",)),
+        events.WritersStopped(request=asked[2], killed=None),
+        events.Acknowledged(request=asked[3]),
+        events.RequestRefused(request=asked[4], error="unknown", reason="x" * 200),
     ]
 
 
@@ -79,12 +65,12 @@ def test_output_and_end_come_in_their_order_however_they_are_cut() -> None:
     for cut in (1, 7, 1000, len(sent)):
         protocol = AgentProtocol()
         assert _started(protocol) == 2
-        events = [event for at in range(0, len(sent), cut) for event in protocol.receive(sent[at : at + cut])]
+        heard = [event for at in range(0, len(sent), cut) for event in protocol.receive(sent[at : at + cut])]
 
-        assert _joined(events) == ["out" + "x" * 30_000, "err"]
-        assert [event for event in events if not isinstance(event, Output)] == [
-            Ended(7, Exited(3), ()),
-            OutputEnded(2),
+        assert _joined(heard) == ["out" + "x" * 30_000, "err"]
+        assert [event for event in heard if not isinstance(event, events.Output)] == [
+            events.Ended(7, Exited(3), ()),
+            events.OutputEnded(2),
         ]
 
 
@@ -93,9 +79,11 @@ def test_a_start_may_be_answered_by_its_end() -> None:
     reader = protocol.open_reader(credit=wire.AHEAD)
     number, _ = protocol.ask(wire.START, b"", reader=reader)
 
-    events = protocol.receive(wire.frame(wire.DONE, number, wire.DONE_HEAD.pack(9, 1, 0, 3) + b"outerr"))
+    heard = protocol.receive(wire.frame(wire.DONE, number, wire.DONE_HEAD.pack(9, 1, 0, 3) + b"outerr"))
 
-    assert events == [CommandFinished(request=number, process=9, outcome=TimedOut(), stdout=b"out", stderr=b"err")]
+    assert heard == [
+        events.CommandFinished(request=number, process=9, outcome=TimedOut(), stdout=b"out", stderr=b"err")
+    ]
 
 
 def test_what_was_on_its_way_to_a_reader_that_left_is_no_lie_until_something_is_asked_behind_it() -> None:
@@ -105,11 +93,11 @@ def test_what_was_on_its_way_to_a_reader_that_left_is_no_lie_until_something_is_
     assert (protocol.leave(reader), protocol.grant(reader, 5)) == (b"", b"")
     assert protocol.receive(_data(reader, 0, b"late")) == []
     number, _ = protocol.ask(wire.TOUCH, b"")
-    assert protocol.receive(_reply(number)) == [Acknowledged(request=number)]
+    assert protocol.receive(_reply(number)) == [events.Acknowledged(request=number)]
 
     (event,) = protocol.receive(_data(reader, 4, b"later"))
 
-    assert isinstance(event, Broken)
+    assert isinstance(event, events.Broken)
 
 
 def test_output_that_was_let_go_of_is_told() -> None:
@@ -117,7 +105,7 @@ def test_output_that_was_let_go_of_is_told() -> None:
     reader = _started(protocol)
 
     assert protocol.receive(wire.frame(wire.REFUSED, reader, wire.encode({"error": "dropped"}))) == [
-        OutputDropped(reader)
+        events.OutputDropped(reader)
     ]
 
 
@@ -150,9 +138,9 @@ def test_what_cannot_be_is_the_last_that_is_looked_at(lie: str) -> None:
     reader = _started(protocol)
     asked, _ = protocol.ask(wire.TOUCH, b"")
 
-    events = protocol.receive(_LIES[lie](asked, reader) + _ended(7))
+    heard = protocol.receive(_LIES[lie](asked, reader) + _ended(7))
 
-    assert [isinstance(event, Broken) for event in events] == [False] * (len(events) - 1) + [True]
+    assert [isinstance(event, events.Broken) for event in heard] == [False] * (len(heard) - 1) + [True]
     assert protocol.receive(_ended(7)) == []
 
 
@@ -180,7 +168,7 @@ def test_values_of_a_wrong_type_or_size_are_lies(wrong: str) -> None:
 
     (event,) = protocol.receive(_reply(number, **values))
 
-    assert isinstance(event, Broken)
+    assert isinstance(event, events.Broken)
 
 
 @settings(max_examples=300, deadline=None)
@@ -190,14 +178,14 @@ def test_no_frames_make_it_fail_or_say_what_was_not_asked_for(frames: list[tuple
     _started(protocol)
     asked = {protocol.ask(kind, b"")[0] for kind in (wire.HELLO, wire.FIND, wire.TOUCH, wire.WRITE)}
 
-    events = [event for one in frames for event in protocol.receive(wire.frame(*one))]
+    heard = [event for one in frames for event in protocol.receive(wire.frame(*one))]
 
-    answers = [event.request for event in events if hasattr(event, "request")]
+    answers = [event.request for event in heard if hasattr(event, "request")]
     assert set(answers) <= asked
     assert len(answers) == len(set(answers))
-    assert sum(len(event.chunk.data) for event in events if isinstance(event, Output)) <= wire.AHEAD
-    assert [event for event in events if isinstance(event, Broken)] == [
-        event for event in events[-1:] if isinstance(event, Broken)
+    assert sum(len(event.chunk.data) for event in heard if isinstance(event, events.Output)) <= wire.AHEAD
+    assert [event for event in heard if isinstance(event, events.Broken)] == [
+        event for event in heard[-1:] if isinstance(event, events.Broken)
     ]
 
 
@@ -207,9 +195,9 @@ def test_no_bytes_make_it_fail(pieces: list[bytes]) -> None:
     protocol = AgentProtocol()
     _started(protocol)
 
-    events = [event for piece in pieces for event in protocol.receive(piece)]
+    heard = [event for piece in pieces for event in protocol.receive(piece)]
 
-    assert all(isinstance(event, Broken) for event in events[-1:]) or events == []
+    assert all(isinstance(event, events.Broken) for event in heard[-1:]) or heard == []
 
 
 def test_output_in_single_bytes_is_kept_in_little_more_than_itself() -> None:
@@ -222,7 +210,7 @@ def test_output_in_single_bytes_is_kept_in_little_more_than_itself() -> None:
     tracemalloc.start()
     for at in range(size):
         for event in protocol.receive(_data(reader, at // 2, b"x", stream=1 + at % 2)):
-            assert isinstance(event, Output)
+            assert isinstance(event, events.Output)
             reading.put(event.chunk)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -238,10 +226,10 @@ def test_output_in_single_bytes_is_kept_in_little_more_than_itself() -> None:
         ends[chunk.stream] += len(chunk.data)
 
 
-def _joined(events: list[Event]) -> list[str]:
+def _joined(heard: list[events.Event]) -> list[str]:
     return [
         b"".join(
-            event.chunk.data for event in events if isinstance(event, Output) and event.chunk.stream == stream
+            event.chunk.data for event in heard if isinstance(event, events.Output) and event.chunk.stream == stream
         ).decode()
         for stream in ("stdout", "stderr")
     ]
