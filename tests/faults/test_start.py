@@ -33,14 +33,8 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[disk.Disk]:
-    place = tmp_path / "disk"
-    place.mkdir()
-    if (problem := disk.mount(place)) is not None:
-        pytest.skip(problem)
-    try:
-        yield disk.Disk(place)
-    finally:
-        disk.unmount(place)
+    with disk.small_disk(tmp_path) as small:
+        yield small
 
 
 def refused(home: Path, config: str, *arguments: str, path: str | None = None) -> Refusal:

@@ -292,15 +292,19 @@ GIVEN = [
 ]
 
 
+def in_pieces_as_whole(text: str) -> None:
+    for step in (1, 5):
+        screen = REDACT.screen()
+        pieces = [screen.feed(text.encode()[at : at + step]) for at in range(0, len(text), step)]
+        assert b"".join([*pieces, screen.end()]).decode() == REDACT.text(text)
+
+
 @pytest.mark.parametrize("before, secret, after", ASSIGNED, ids=[before + secret for before, secret, _ in ASSIGNED])
 def test_a_value_is_hidden_however_it_is_assigned(before: str, secret: str, after: str) -> None:
     text = f"{before}{secret}{after}"
 
     assert REDACT.text(text) == f"{before}[REDACTED:assignment]{after}"
-    for step in (1, 5):
-        screen = REDACT.screen()
-        pieces = [screen.feed(text.encode()[at : at + step]) for at in range(0, len(text), step)]
-        assert b"".join([*pieces, screen.end()]).decode() == REDACT.text(text)
+    in_pieces_as_whole(text)
 
 
 @pytest.mark.parametrize("before, secret, after", GIVEN, ids=[before + secret for before, secret, _ in GIVEN])
@@ -308,10 +312,7 @@ def test_a_password_that_a_program_is_given_is_hidden(before: str, secret: str, 
     text = f"{before}{secret}{after}"
 
     assert REDACT.text(text) == f"{before}[REDACTED:password]{after}"
-    for step in (1, 5):
-        screen = REDACT.screen()
-        pieces = [screen.feed(text.encode()[at : at + step]) for at in range(0, len(text), step)]
-        assert b"".join([*pieces, screen.end()]).decode() == REDACT.text(text)
+    in_pieces_as_whole(text)
 
 
 @pytest.mark.parametrize(

@@ -17,23 +17,12 @@ from limpet.responses.shell_items import (
 )
 from limpet.responses.turn_forwarder import TurnForwarder
 from limpet.responses.writer import Writer
-from limpet.store.files import ContainerFileRecord
 from limpet.upstreams.upstream import CallMade, ShellArguments
 from tests.responses.test_command_output import ListLog
+from tests.store.samples import a_file
 
 encode = msgspec.json.encode
-FILE = ContainerFileRecord(
-    id="cfile_1",
-    tenant="default",
-    container_id="cntr_1",
-    path="/mnt/data/d/a.csv",
-    bytes=3,
-    sha256="x",
-    content_type=None,
-    source="assistant",
-    created_at=0,
-    modified=0,
-)
+FILE = a_file("cntr_1", "/mnt/data/d/a.csv", id="cfile_1")
 
 
 def test_a_call_on_the_wire() -> None:

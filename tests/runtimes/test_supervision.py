@@ -3,7 +3,8 @@
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -83,39 +84,39 @@ async def test_a_task_that_raises_ends_its_box_only(
     ]
 
 
-async def test_a_task_that_holds_a_time_limit_and_raises_ends_its_box_only(home: Path) -> None:
-    faults = _Faults("holds a time limit", _OtherError("made up"))
+@asynccontextmanager
+async def _two_boxes(home: Path, task: str) -> AsyncIterator[tuple[Sandbox, _Faults]]:
+    """Of two boxes the one in which that task raises as soon as it is at work. Afterwards it is gone, and the other works on."""
+    faults = _Faults(task, _OtherError("made up"))
     faults.doomed = BoxPaths.of(home, "doomed").short
     faults.now.set()
     with anyio.fail_after(WITHIN):
         async with await _bubblewrap(home, faults.inject) as runtime:
             doomed = await runtime.create(SandboxSpec(name="doomed"))
             other = await runtime.create(SandboxSpec(name="other"))
-            process = await doomed.start(Command(what=Script("sleep 60"), timeout=1.0), "slow")
-            os.kill(doomed.ref.facts["pid"], signal.SIGSTOP)  # so that its agent does not end it
-            ended = await process.wait()
+            yield doomed, faults
             await _works_on(runtime, doomed, other)
+
+
+async def test_a_task_that_holds_a_time_limit_and_raises_ends_its_box_only(home: Path) -> None:
+    async with _two_boxes(home, "holds a time limit") as (doomed, _):
+        process = await doomed.start(Command(what=Script("sleep 60"), timeout=1.0), "slow")
+        os.kill(doomed.ref.facts["pid"], signal.SIGSTOP)  # so that its agent does not end it
+        ended = await process.wait()
 
     assert isinstance(ended, Lost)
     assert "made up" in ended.reason
 
 
 async def test_a_task_that_bounds_a_box_and_raises_ends_its_box_only(home: Path) -> None:
-    faults = _Faults("bounds its terminals", _OtherError("made up"))
-    faults.doomed = BoxPaths.of(home, "doomed").short
-    faults.now.set()
-    with anyio.fail_after(WITHIN):
-        async with await _bubblewrap(home, faults.inject) as runtime:
-            doomed = await runtime.create(SandboxSpec(name="doomed"))
-            other = await runtime.create(SandboxSpec(name="other"))
-            if os.geteuid() != 0:  # root bounds without a task of its own
-                await faults.has_raised.wait()
-                with pytest.raises(SandboxGone, match="made up"):
-                    while True:
-                        await doomed.touch()
-            else:
-                await doomed.destroy()
-            await _works_on(runtime, doomed, other)
+    async with _two_boxes(home, "bounds its terminals") as (doomed, faults):
+        if os.geteuid() != 0:  # root bounds without a task of its own
+            await faults.has_raised.wait()
+            with pytest.raises(SandboxGone, match="made up"):
+                while True:
+                    await doomed.touch()
+        else:
+            await doomed.destroy()
 
 
 @pytest.mark.parametrize("task", ["hears its agent", "speaks to its agent"])

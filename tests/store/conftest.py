@@ -8,7 +8,7 @@ import pytest
 from limpet.store.database import Database
 from limpet.store.journal import Journal
 from limpet.store.settings import DatabaseSettings
-from tests.store.disk import Disk, mount, unmount
+from tests.store.disk import Disk, small_disk
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -26,9 +26,5 @@ async def journal(db: Database) -> AsyncIterator[Journal]:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    path = tmp_path / "disk"
-    path.mkdir()
-    if reason := mount(path):
-        pytest.skip(reason)
-    yield Disk(path)
-    unmount(path)
+    with small_disk(tmp_path) as disk:
+        yield disk

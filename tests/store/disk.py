@@ -2,8 +2,12 @@
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 SIZE = 2 * 1024 * 1024
 
@@ -29,6 +33,19 @@ class Disk:
     @property
     def _filler(self) -> Path:
         return self.path / "filler"
+
+
+@contextmanager
+def small_disk(directory: Path) -> Iterator[Disk]:
+    """One in this directory, for the time of the block; skips, in words, where there can be none."""
+    path = directory / "disk"
+    path.mkdir()
+    if reason := mount(path):
+        pytest.skip(reason)
+    try:
+        yield Disk(path)
+    finally:
+        unmount(path)
 
 
 def mount(path: Path, size: int = SIZE) -> str | None:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import anyio
 
-from limpet.core.ids import new_id
 from limpet.store.database import Database
 from limpet.store.entries import Entry
 from limpet.store.journal import Journal
-from limpet.store.responses import ResponseRecord, Responses
+from limpet.store.responses import Responses
 from limpet.store.settings import DatabaseSettings
+from tests.store.samples import a_response
 
 LOGS = 8
 
@@ -26,18 +26,7 @@ async def main(home: Path) -> None:
 
 
 async def write(db: Database, journal: Journal) -> None:
-    record = ResponseRecord(
-        id=new_id("resp"),
-        tenant="default",
-        status="in_progress",
-        model="m",
-        provider="p",
-        created_at=1,
-        owner="writer",
-        request={},
-        input=[],
-    )
-    await Responses(db).insert(record)
+    record = await Responses(db).insert(a_response())
     log = journal.begin(record.id, tenant="default", stored=True)
     seq = 0
     while True:

@@ -21,14 +21,16 @@ from tests.store.samples import a_response, an_execution, entries
 
 pytestmark = pytest.mark.anyio
 
-WRITER = Path(__file__).with_name("endless_writer.py")
+ROOT = Path(__file__).parents[2]
+WRITER = "tests.store.endless_writer"
 # Makes every write behind the first 600 kB of a file fail, in this process only.
 LIMITED = f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, {resource.RLIM_INFINITY})); "
 
 
 async def flushed_until_killed(home: Path, *, lines: int) -> dict[str, int]:
     """What a writing process said was on disk, up to the moment when it was killed in the midst of it."""
-    writer = await anyio.open_process([sys.executable, str(WRITER), str(home)], stdout=subprocess.PIPE, stderr=None)
+    words = [sys.executable, "-m", WRITER, str(home)]
+    writer = await anyio.open_process(words, stdout=subprocess.PIPE, stderr=None, cwd=ROOT)
     flushed: dict[str, int] = {}
     assert writer.stdout is not None
     said = BufferedByteReceiveStream(writer.stdout)
@@ -100,8 +102,8 @@ async def test_a_full_disk_fails_the_log_keeps_what_was_acknowledged_and_the_pro
 
 
 async def test_a_process_whose_files_may_not_grow_is_told_and_loses_nothing_acknowledged(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", f"{LIMITED}import runpy; runpy.run_path(sys.argv.pop(1), run_name='__main__')"]
-    done = await anyio.run_process([*command, str(WRITER), str(tmp_path)], check=False)
+    command = [sys.executable, "-c", f"{LIMITED}import runpy; runpy.run_module('{WRITER}', run_name='__main__')"]
+    done = await anyio.run_process([*command, str(tmp_path)], check=False, cwd=ROOT)
     assert b"StoreFailed: The store failed: The disk" in done.stderr
     flushed = {line.split()[0].decode(): int(line.split()[1]) for line in done.stdout.splitlines()}
     assert flushed

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from limpet.core.ports import Probe, Runtime
+from limpet.core.ports import Offer, Probe, Runtime
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.runtimes.memory import KNOWN_GAPS, MemoryRuntime
+from limpet.workspace.opening import open_in
+from limpet.workspace.workspace import Workspace
 
 NAMES = ("memory", "local", "bubblewrap")
 GAPS: Mapping[str, Mapping[str, str]] = {"memory": KNOWN_GAPS}
@@ -28,6 +30,22 @@ def make(name: str, home: Path) -> Runtime:
             settings = pytest.importorskip("limpet.runtimes.bubblewrap.settings")
             runtime: Runtime = module.BubblewrapRuntime(settings.BubblewrapSettings(home=home))
             return runtime
+
+
+@asynccontextmanager
+async def workspace_on(name: str, home: Path) -> AsyncIterator[Workspace]:
+    """A workspace without rules, on a runtime of its own."""
+    async with opened(name, home) as runtime, open_in(runtime) as workspace:
+        yield workspace
+
+
+@asynccontextmanager
+async def boxes_with(offer: Offer, home: Path) -> AsyncIterator[Runtime]:
+    """bubblewrap, where it offers this here; else a skip."""
+    async with opened("bubblewrap", home) as runtime:
+        if offer not in runtime.offers:
+            pytest.skip(f"boxes do not offer {offer} here: it needs Landlock, and mounts of the user's own")
+        yield runtime
 
 
 @asynccontextmanager

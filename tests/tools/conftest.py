@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from limpet.workspace.opening import open_in
 from limpet.workspace.workspace import Workspace
 from tests.support.homes import short_home
-from tests.support.runtimes import NAMES, opened
+from tests.support.runtimes import NAMES, workspace_on
 
 
 @pytest.fixture(params=NAMES)
 async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
     """A workspace without a policy, on each runtime."""
-    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+    async with workspace_on(request.param, home) as workspace:
         yield workspace
 
 
@@ -22,19 +21,19 @@ async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Works
 async def shared_box(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIterator[Workspace]:
     """One for all tests of a file that leave nothing in it that another would see."""
     with short_home() as home:
-        async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+        async with workspace_on(request.param, home) as workspace:
             yield workspace
 
 
 @pytest.fixture(params=["local", "bubblewrap"])
 async def real_box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
     """The same where real processes run."""
-    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+    async with workspace_on(request.param, home) as workspace:
         yield workspace
 
 
 @pytest.fixture
 async def memory_box(home: Path) -> AsyncIterator[Workspace]:
     """The quickest, for what the runtime does not matter to."""
-    async with opened("memory", home) as runtime, open_in(runtime) as workspace:
+    async with workspace_on("memory", home) as workspace:
         yield workspace

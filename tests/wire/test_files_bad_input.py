@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import openai
 import pytest
 
-from tests.store.disk import Disk, mount, unmount
+from tests.store.disk import Disk, small_disk
 from tests.support.gateway import Gateway, lasting, running
 from tests.wire.schema import check_error
 
@@ -208,12 +208,8 @@ def test_an_upload_under_a_killed_gateway_keeps_nothing(home_directory: Path) ->
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    path = tmp_path / "disk"
-    path.mkdir()
-    if reason := mount(path):
-        pytest.skip(reason)
-    yield Disk(path)
-    unmount(path)
+    with small_disk(tmp_path) as disk:
+        yield disk
 
 
 def test_a_full_disk_is_told_and_the_gateway_serves_on(home_directory: Path, disk: Disk) -> None:

@@ -20,7 +20,7 @@ from limpet.workspace.files import WorkspaceFiles
 from limpet.workspace.opening import WorkspaceOptions, open_in
 from limpet.workspace.search import Match, SearchBounds
 from limpet.workspace.workspace import Workspace
-from tests.support.runtimes import NAMES, opened
+from tests.support.runtimes import NAMES, opened, workspace_on
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ MOST = 5.0
 
 @pytest.fixture(params=NAMES)
 async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
-    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+    async with workspace_on(request.param, home) as workspace:
         yield workspace
 
 

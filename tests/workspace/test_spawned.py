@@ -9,9 +9,8 @@ import pytest
 
 from limpet.core.command import START, Exited, Position, Terminal
 from limpet.core.ports import Process
-from limpet.workspace.opening import open_in
 from limpet.workspace.workspace import Workspace
-from tests.support.runtimes import opened
+from tests.support.runtimes import workspace_on
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +20,7 @@ _MIB = 1 << 20
 
 @pytest.fixture(params=["local", "bubblewrap"])
 async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
-    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+    async with workspace_on(request.param, home) as workspace:
         yield workspace
 
 

@@ -14,7 +14,7 @@ from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.workspace.opening import SandboxOptions, WorkspaceOptions, open_in
 from limpet.workspace.walls import walls_of
 from limpet.workspace.workspace import Workspace
-from tests.support.runtimes import opened
+from tests.support.runtimes import boxes_with
 
 pytestmark = pytest.mark.anyio
 
@@ -29,9 +29,7 @@ _STRICT = Policy(
 
 @pytest.fixture
 async def boxes(home: Path) -> AsyncIterator[Runtime]:
-    async with opened("bubblewrap", home) as runtime:
-        if Offer.WALL_ALLOWED_COMMANDS not in runtime.offers:
-            pytest.skip("this kernel has no Landlock, or lets this user make no mounts of his own")
+    async with boxes_with(Offer.WALL_ALLOWED_COMMANDS, home) as runtime:
         yield runtime
 
 

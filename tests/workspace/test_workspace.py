@@ -15,7 +15,7 @@ from limpet.runtimes.memory import MemoryRuntime
 from limpet.workspace.delivery import Delivery, follow
 from limpet.workspace.opening import SandboxOptions, open_in
 from limpet.workspace.workspace import Workspace
-from tests.support.runtimes import opened
+from tests.support.runtimes import opened, workspace_on
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ MOST = 5.0  # seconds
 
 @pytest.fixture(params=["local", "bubblewrap"])
 async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
-    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+    async with workspace_on(request.param, home) as workspace:
         yield workspace
 
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
+import anyio.abc
 
 from limpet.core.command import START, Chunk, Command, Outcome, Position, Script
 from limpet.core.ports import Process, Runtime, Sandbox, SandboxRef, SandboxSpec
@@ -104,18 +105,23 @@ def processes_naming(word: str) -> list[str]:
     return found
 
 
+async def printed_ref(process: anyio.abc.Process) -> SandboxRef:
+    """What the first line of its output says."""
+    assert process.stdout is not None
+    line = b""
+    with anyio.fail_after(20):
+        while not line.endswith(b"\n"):
+            line += await process.stdout.receive()
+    return SandboxRef(**json.loads(line))
+
+
 @asynccontextmanager
 async def a_creator(home: Path, name: str, *, ttl: float | None, script: str) -> AsyncIterator[tuple[SandboxRef, int]]:
     """Another process that has created a box with a command in it. Gives the box's ref and that process's pid."""
     words = [sys.executable, "-c", _CREATOR, str(home), name, str(ttl or ""), script]
     async with await anyio.open_process(words, stdin=None, stderr=None) as process:
-        assert process.stdout is not None
-        line = b""
-        with anyio.fail_after(20):
-            while not line.endswith(b"\n"):
-                line += await process.stdout.receive()
         try:
-            yield SandboxRef(**json.loads(line)), process.pid
+            yield await printed_ref(process), process.pid
         finally:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)

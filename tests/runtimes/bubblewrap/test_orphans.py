@@ -1,6 +1,5 @@
 """A box whose host was killed ends by its time to live, whatever runs in it, and what it leaves is cleared by whoever comes next."""
 
-import json
 import os
 import signal
 import sys
@@ -14,7 +13,7 @@ import pytest
 import limpet
 from limpet.core.ports import SandboxRef, TimeToLive
 from limpet.runtimes.bubblewrap import BubblewrapRuntime
-from tests.runtimes.bubblewrap.boxes import box_of, is_gone, processes_naming, remains, run
+from tests.runtimes.bubblewrap.boxes import box_of, is_gone, printed_ref, processes_naming, remains, run
 from tests.support.homes import short_home
 
 pytestmark = pytest.mark.anyio
@@ -51,14 +50,10 @@ async def _killed_host(home: Path, script: str, ttl: float) -> AsyncIterator[San
     """The box of a process that got SIGKILL."""
     words = [sys.executable, "-c", _HOST, str(home), str(ttl), script]
     async with await anyio.open_process(words, stdin=None, stderr=None) as host:
-        assert host.stdout is not None
-        line = b""
-        with anyio.fail_after(20):
-            while not line.endswith(b"\n"):
-                line += await host.stdout.receive()
+        ref = await printed_ref(host)
         os.kill(host.pid, signal.SIGKILL)
         await host.wait()
-    yield SandboxRef(**json.loads(line))
+    yield ref
 
 
 @pytest.mark.parametrize("left", _LEFT_RUNNING)

@@ -9,10 +9,9 @@ import pytest
 
 from limpet.tools.bash import BashConfig, BashTool
 from limpet.tools.view import as_commands_know
-from limpet.workspace.opening import open_in
 from limpet.workspace.workspace import Workspace
 from tests.support.homes import short_home
-from tests.support.runtimes import opened
+from tests.support.runtimes import workspace_on
 
 MOST = 5.0  # seconds for what should be done at once
 
@@ -81,7 +80,7 @@ class Session:
 
 @pytest.fixture(params=["local", "bubblewrap"])
 async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
-    async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+    async with workspace_on(request.param, home) as workspace:
         yield workspace
 
 
@@ -96,7 +95,7 @@ async def bash(box: Workspace) -> AsyncIterator[Session]:
 async def lasting_box(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIterator[Workspace]:
     """One for all tests of a file whose sessions do not see each other."""
     with short_home() as home:
-        async with opened(request.param, home) as runtime, open_in(runtime) as workspace:
+        async with workspace_on(request.param, home) as workspace:
             yield workspace
 
 

@@ -12,7 +12,7 @@ from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.tools.bash.config import shell_config_from
 from limpet.tools.bash.tool import BashTool
 from limpet.workspace.opening import SandboxOptions, WorkspaceOptions, open_in
-from tests.support.runtimes import opened
+from tests.support.runtimes import boxes_with
 from tests.tools.bash.test_config import SEED
 
 pytestmark = pytest.mark.anyio
@@ -29,9 +29,7 @@ EXAMPLES = {
 
 @pytest.fixture
 async def boxes(home: Path) -> AsyncIterator[Runtime]:
-    async with opened("bubblewrap", home) as runtime:
-        if Offer.WALL_ALLOWED_PATHS not in runtime.offers:
-            pytest.skip("this kernel cannot hold paths")
+    async with boxes_with(Offer.WALL_ALLOWED_PATHS, home) as runtime:
         yield runtime
 
 
