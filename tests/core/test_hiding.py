@@ -11,7 +11,8 @@ from limpet.config import load_config
 from limpet.core.errors import BootFailed, UpstreamBroken, UpstreamRefused
 from limpet.core.hiding import HidingFormatter, hide_secrets, protect, secrets_in, spellings
 from limpet.core.secret import Secret
-from limpet.upstreams.refusals import KeyFilter, refusal
+from limpet.upstreams.key_filter import KeyFilter
+from limpet.upstreams.refusals import refusal
 
 SHORT = 'q"7/'
 LONG = 'q"7/-and-more-\u00e9'

@@ -5,12 +5,15 @@ Every `LimpetError` goes through here, so that no road of an error (answer, even
 
 import json
 import logging
-from collections.abc import Iterable
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote
 
 from limpet.core.secret import HIDDEN, Secret
 
 SHORTEST = 4  # characters; a shorter secret would match parts of ordinary words
+SHORTEST_ENCODED = 8  # bytes; of a shorter one too little stays of its own in base64
+_URL_SAFE = str.maketrans("+/", "-_")
 # What the manuals of local servers tell people to write where a key is asked for: hiding these would eat ordinary text.
 PLACEHOLDERS = frozenset({
     "ollama", "lm-studio", "vllm", "none", "empty", "dummy", "local", "limpet", "no-key", "not-needed", "no key needed",
@@ -21,7 +24,8 @@ _protected: dict[str, None] = {}  # spellings, the longest first
 
 
 def spellings(secret: Secret | None) -> tuple[str, ...]:
-    """The forms of a secret in text: plain, as a JSON string, in a URL; the longest first. Empty where there is nothing to hide."""
+    """The forms of a secret in text: plain, as a JSON string, in a URL; of a longer one also in hexadecimal, and in base64 wherever it
+    stands there, but for what its neighbours decide. The longest first. Empty where there is nothing to hide."""
     value = secret.reveal().strip() if secret is not None else ""
     if len(value) < SHORTEST or value.lower() in PLACEHOLDERS:
         return ()
@@ -32,8 +36,19 @@ def spellings(secret: Secret | None) -> tuple[str, ...]:
         escaped.replace("/", "\\/"),
         json.dumps(value, ensure_ascii=False)[1:-1],
         quote(value, safe=""),
+        *_encoded(value),
     }
     return tuple(sorted(found, key=len, reverse=True))
+
+
+def _encoded(value: str) -> Iterator[str]:
+    data = value.encode(errors="surrogatepass")
+    if len(data) < SHORTEST_ENCODED:
+        return
+    yield from (data.hex(), data.hex().upper())
+    for before in range(3):  # bytes of what stands before it in a group of three
+        digits = b64encode(bytes(before) + data)[before + (before > 0) : (before + len(data)) * 8 // 6].decode()
+        yield from (digits, digits.replace("/", "\\/"), digits.translate(_URL_SAFE))
 
 
 def protect(secrets: Iterable[Secret | None]) -> None:

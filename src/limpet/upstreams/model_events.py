@@ -1,7 +1,7 @@
 """The output of a translated turn: pydantic-ai's stream events as turn events. Pure."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from pydantic_ai.usage import RequestUsage
 from limpet.upstreams import shell_function
 from limpet.upstreams.function_names import FunctionNames, custom_input
 from limpet.upstreams.item_events import CustomCall, FunctionCall, Message, Reasoning
+from limpet.upstreams.key_filter import KeyFilter, SplitText
 from limpet.upstreams.sealing import Seal, sealed
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, Emit, TurnEnded, TurnEvent
 from limpet.upstreams.usage import Usage
@@ -79,14 +80,15 @@ class ModelEventReader:
     arrive mixed.
 
     `provider` seals reasoning; `has_shell` says that the function `shell` is the shell; `names` are
-    the client's tools; `hide` takes the provider's key out of text.
+    the client's tools; `keys` takes the provider's key out of text.
     """
 
-    def __init__(self, *, provider: str, has_shell: bool, names: FunctionNames, hide: Callable[[str], str]) -> None:
+    def __init__(self, *, provider: str, has_shell: bool, names: FunctionNames, keys: KeyFilter) -> None:
         self._provider = provider
         self._has_shell = has_shell
         self._names = names
-        self._hide = hide
+        self._keys = keys
+        self._texts: dict[int, SplitText] = {}  # of what is open, by part
         self._next = 0
         self._open: dict[int, _Item] = {}
         self._last: int | None = None
@@ -103,10 +105,11 @@ class ModelEventReader:
                 yield from self._write(part, Reasoning, thought or "")
             case PartDeltaEvent(index=part, delta=ToolCallPartDelta(args_delta=arguments)):
                 if part in self._open:
-                    yield from self._more(self._open[part], _as_text(arguments))
+                    yield from self._more(part, _as_text(arguments))
             case PartEndEvent(index=part, part=ended):
                 self._seal(part, ended)
                 if event.next_part_kind is not None and isinstance(self._open.get(part), Message | Reasoning):
+                    yield from self._rest(part)
                     yield from self._open.pop(part).end()
             case _:
                 return
@@ -123,6 +126,7 @@ class ModelEventReader:
         if refused := (details or {}).get("refusal"):
             yield from self._write(-1, Message, str(refused))
         for part, item in sorted(self._open.items()):
+            yield from self._rest(part)
             if isinstance(item, FunctionCall) and not item.has_text:
                 yield from item.delta("{}")
             cut = finish == "length" and part == self._last
@@ -138,7 +142,7 @@ class ModelEventReader:
             case ToolCallPart(tool_name=name, args=arguments, tool_call_id=call_id):
                 item = self._open[part] = self._call(name, call_id)
                 yield from item.begin()
-                yield from self._more(item, _as_text(arguments))
+                yield from self._more(part, _as_text(arguments))
             case _:
                 return
 
@@ -162,11 +166,22 @@ class ModelEventReader:
                 return
             item = self._open[part] = kind(self._take())
             yield from item.begin()
-        yield from self._more(item, text)
+        yield from self._more(part, text)
 
-    def _more(self, item: _Item, text: str) -> Iterator[TurnEvent]:
-        if text:
-            yield from item.delta(self._hide(text))
+    def _more(self, part: int, text: str) -> Iterator[TurnEvent]:
+        if text and (shown := self._text_of(part).feed(text)):
+            yield from self._open[part].delta(shown)
+
+    def _rest(self, part: int) -> Iterator[TurnEvent]:
+        """What waited because the key might begin there: its item ends."""
+        if rest := self._text_of(part).end():
+            yield from self._open[part].delta(rest)
+
+    def _text_of(self, part: int) -> SplitText:
+        found = self._texts.get(part)
+        if found is None:
+            found = self._texts[part] = self._keys.text()
+        return found
 
     def _seal(self, part: int, ended: ModelResponsePart) -> None:
         item = self._open.get(part)

@@ -22,10 +22,11 @@ from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.upstreams.client import ProviderClient, reason_of
 from limpet.upstreams.function_names import TOOL_TYPES, FunctionNames
 from limpet.upstreams.history import messages_of
+from limpet.upstreams.key_filter import KeyFilter, hide_key
 from limpet.upstreams.known_models import ModelListing, listed_models
 from limpet.upstreams.model_events import ModelEventReader
 from limpet.upstreams.model_request import names_of, request_parameters, settings
-from limpet.upstreams.refusals import header_value, hide_key, refusal
+from limpet.upstreams.refusals import header_value, refusal
 from limpet.upstreams.retries import RetryBudget, told_wait
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.upstream import Turn, TurnEvent
@@ -90,7 +91,9 @@ class ModelsUpstream:
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """See `Upstream.stream`. What has no translation is refused with 400 before anything is sent."""
         names = names_of(turn)
-        answer = ModelEventReader(provider=self.name, has_shell=turn.shell is not None, names=names, hide=self._hide)
+        answer = ModelEventReader(
+            provider=self.name, has_shell=turn.shell is not None, names=names, keys=KeyFilter(self._given.api_key)
+        )
         road = self._road(turn, names)
         begun = False
         try:

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from limpet.core.errors import UpstreamRefused
-from limpet.core.hiding import spellings
-from limpet.core.secret import HIDDEN, Secret
+from limpet.core.secret import Secret
 from limpet.upstreams.function_names import TOOL_TYPES
+from limpet.upstreams.key_filter import hide_key
 from limpet.upstreams.upstream import Turn
 
 SHOWN_CHARACTERS = 500
@@ -22,43 +22,6 @@ def header_value(provider: str, key: Secret) -> str:
     if not (value.isascii() and value.isprintable()):
         raise UpstreamRefused(provider, 401, "its key has characters that a header cannot carry. Check api_key.")
     return value
-
-
-def hide_key(text: str, key: Secret | None) -> str:
-    """`text` without the provider's key, in any spelling of it."""
-    for spelling in spellings(key):
-        text = text.replace(spelling, HIDDEN)
-    return text
-
-
-class KeyFilter:
-    """Takes a provider's key out of its events. Costs one search for each spelling where the key is not there."""
-
-    # What says of which kind a thing is: a short key may be such a word, and the event would be none of the protocol any more.
-    _KINDS = frozenset({"type", "object", "status", "role"})
-
-    def __init__(self, key: Secret | None) -> None:
-        self._key = key
-        self._spellings = tuple(spelling.encode() for spelling in spellings(key))
-
-    def holds_key(self, data: bytes) -> bool:
-        """Whether an event's JSON has the key in it."""
-        return any(spelling in data for spelling in self._spellings)
-
-    def hide(self, value: Any) -> Any:
-        """A decoded event without the key, in names as in values."""
-        match value:
-            case str():
-                return hide_key(value, self._key)
-            case list():
-                return [self.hide(each) for each in value]
-            case dict():
-                return {
-                    name: each if name in self._KINDS and isinstance(each, str) else self.hide(each)
-                    for name, each in value.items()
-                }
-            case _:
-                return value
 
 
 def refusal(

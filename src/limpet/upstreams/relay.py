@@ -14,8 +14,9 @@ import msgspec
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.upstreams.client import ProviderClient, close, reason_of
+from limpet.upstreams.key_filter import KeyFilter, hide_key
 from limpet.upstreams.known_models import ModelListing, listed_models
-from limpet.upstreams.refusals import KeyFilter, header_value, hide_key, refusal
+from limpet.upstreams.refusals import header_value, refusal
 from limpet.upstreams.relay_events import RelayEventReader
 from limpet.upstreams.relay_request import request_body
 from limpet.upstreams.retries import RetryBudget, told_wait
@@ -65,12 +66,14 @@ class RelayUpstream:
                 self.name, 400, "the input has half of a surrogate pair. Send whole characters."
             ) from error
         key = KeyFilter(self._settings.api_key)
+        split = key.events()
         async with aclosing(self._frames(content)) as frames:
             async for data in frames:
                 if data == b"[DONE]":
                     continue
-                for event in self._read(reader, self._event(data, key)):
-                    yield event
+                for part in split.feed(self._event(data, key)):
+                    for event in self._read(reader, part):
+                        yield event
                 if reader.ended:
                     await _drain(frames)
                     return
