@@ -2,10 +2,10 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import openai
 import pytest
@@ -21,9 +21,16 @@ from tests.wire.streams import asking, items_of
 from tests.wire.voices import KEY, KINDS, Voice
 
 Json = dict[str, Any]
+T = TypeVar("T")
 STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 SOON = {"retry-after-ms": "5"}
 STORY = Text("Once upon a time there was a limpet that would not let go of its stone, whatever the sea did.", pieces=20)
+
+
+def alternately(cases: Iterable[T]) -> list[tuple[T, bool]]:
+    """Each with a way to ask, whole or streamed, by turns: both ways lead over the same road (responses/service.py), and every provider
+    is asked in both."""
+    return [(case, number % 2 == 1) for number, case in enumerate(cases)]
 
 
 @pytest.fixture
@@ -67,8 +74,7 @@ TROUBLES: dict[str, Turn] = {
 }
 
 
-@STREAMED
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("trouble, streamed", alternately(TROUBLES))
 def test_trouble_before_the_first_byte_is_not_seen(
     speaking_gateway: Gateway, voice: Voice, streamed: bool, trouble: str
 ) -> None:
@@ -80,8 +86,7 @@ def test_trouble_before_the_first_byte_is_not_seen(
     assert (first, second) == (again, once_more)
 
 
-@STREAMED
-@pytest.mark.parametrize("status, shown", [(500, 502), (503, 503)])
+@pytest.mark.parametrize("status, shown, streamed", [(500, 502, False), (503, 503, True)])
 @pytest.mark.promise("hadrian-errors-have-openais-envelope")
 def test_a_provider_that_stays_broken_is_told_in_openais_shape(
     speaking_gateway: Gateway, voice: Voice, streamed: bool, status: int, shown: int
@@ -104,8 +109,7 @@ def test_a_provider_that_stays_busy_is_a_rate_limit(speaking_gateway: Gateway, v
     assert len(voice.bodies) == 4
 
 
-@STREAMED
-@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("status, streamed", alternately([401, 403]))
 def test_a_key_that_the_provider_refuses_is_the_operators_trouble_and_is_shown_nowhere(
     speaking_gateway: Gateway, voice: Voice, streamed: bool, status: int
 ) -> None:
@@ -183,8 +187,7 @@ BREAKS: dict[str, Reply] = {
 }
 
 
-@STREAMED
-@pytest.mark.parametrize("how", BREAKS)
+@pytest.mark.parametrize("how, streamed", alternately(BREAKS))
 def test_an_answer_that_breaks_off_ends_failed_and_keeps_what_there_was(
     speaking_gateway: Gateway, voice: Voice, streamed: bool, how: str
 ) -> None:
@@ -275,8 +278,7 @@ GARBAGE = {
 }
 
 
-@STREAMED
-@pytest.mark.parametrize("what", GARBAGE)
+@pytest.mark.parametrize("what, streamed", alternately(GARBAGE))
 def test_garbage_is_a_502_that_names_the_provider(
     speaking_gateway: Gateway, voice: Voice, streamed: bool, what: str
 ) -> None:
@@ -315,8 +317,7 @@ def test_who_leaves_before_the_first_token_ends_an_unstored_request_at_the_provi
 
 
 @pytest.mark.promise("retry-after-reaches-the-client")
-@pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("status, streamed", alternately([429, 503]))
 def test_a_wait_beyond_the_budget_is_the_clients_at_once(
     speaking_gateway: Gateway, voice: Voice, status: int, streamed: bool
 ) -> None:

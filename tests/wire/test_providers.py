@@ -358,8 +358,15 @@ def test_who_keeps_nothing_sends_the_whole_conversation_back_and_it_is_understoo
     assert "It is in made." in json.dumps(voice.bodies[2])
 
 
-@pytest.mark.parametrize("after", KINDS)
-@pytest.mark.parametrize("before", ["limpet", *KINDS])
+# What is kept between two turns has one form: each provider once before and after itself, after the next one, and after none.
+CHANGES = [
+    *(("limpet", kind) for kind in KINDS),
+    *((kind, kind) for kind in KINDS),
+    *zip(KINDS, [*list(KINDS)[1:], *list(KINDS)[:1]], strict=True),
+]
+
+
+@pytest.mark.parametrize("before, after", CHANGES)
 def test_a_conversation_may_change_its_provider(
     speaking_gateway: Gateway, voices: dict[str, Voice], before: str, after: str
 ) -> None:
