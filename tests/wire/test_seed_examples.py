@@ -146,9 +146,11 @@ def test_the_request_with_an_allowlist_is_refused_for_the_allowlist_alone(
     body = json.loads(CONTAINER_AUTO)
     if RUNTIME == "local":
         del body["tools"][0]["environment"]["memory_limit"]  # it cannot limit memory, and says so
+    place = "tools[0].environment.network_policy"
     assert refused(scripted_gateway, "/v1/responses", body) == (
-        "network_policy_unsupported",
-        "tools[0].environment.network_policy",
+        ("domain_secrets_unsupported", f"{place}.domain_secrets")
+        if RUNTIME == "bubblewrap"
+        else ("network_policy_unsupported", place)
     )
 
     del body["tools"][0]["environment"]["network_policy"]
@@ -207,7 +209,11 @@ def test_a_container_with_skills_and_hosts_is_refused_for_each_of_them(scripted_
     body = json.loads(CONTAINER)
     if RUNTIME == "local":
         del body["memory_limit"]
-    assert refused(scripted_gateway, "/v1/containers", body) == ("network_policy_unsupported", "network_policy")
+    assert refused(scripted_gateway, "/v1/containers", body) == (
+        ("network_policy_rejected", "network_policy.allowed_domains[0]")
+        if RUNTIME == "bubblewrap"
+        else ("network_policy_unsupported", "network_policy")
+    )
     del body["network_policy"]
     missing = ("skill_not_found", "skills[0].skill_id") if RUNTIME == "bubblewrap" else ("skills_unsupported", "skills")
     assert refused(scripted_gateway, "/v1/containers", body) == missing

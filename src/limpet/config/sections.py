@@ -14,6 +14,7 @@ from limpet.config.storage import Storage
 from limpet.containers.settings import ContainerSettings
 from limpet.core.box_settings import BoxSettings
 from limpet.core.settings import Between, Later, Names
+from limpet.egress.policy import read_policy
 from limpet.egress.settings import FetchSettings
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
@@ -35,7 +36,8 @@ class ShellRedaction(Redaction):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell(BoxSettings):
     """Who runs commands, and in what boxes. Without `policy` no command is judged, without `redaction` output comes as it is; a table
-    of either that is empty has the defaults of the library."""
+    of either that is empty has the defaults of the library.
+    `host_services` are services of the host that containers may be given, by name."""
 
     type: Annotated[
         RuntimeName,
@@ -43,8 +45,17 @@ class Shell(BoxSettings):
     ] = "bubblewrap"
     stream_output: bool = True
     unsafe_local: bool = False
+    host_services: Annotated[Mapping[str, str], Names()] = field(default_factory=dict)
     policy: Policy | None = None
     redaction: ShellRedaction | None = None
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """See `core.settings.Checked`."""
+        for name, target in self.host_services.items():
+            try:
+                read_policy((), services={name: target})
+            except ValueError as error:
+                yield f"host_services.{name}", f"{error}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

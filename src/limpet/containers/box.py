@@ -15,6 +15,7 @@ import anyio
 from limpet.containers.attachments import Skill
 from limpet.containers.container import mounts_skills, read_ref, sandbox_spec, stored_ref
 from limpet.containers.directories import ContainerDirectories
+from limpet.containers.doors import ContainerDoors
 from limpet.containers.file_index import FileIndex
 from limpet.containers.hosted_shells import HostedShells
 from limpet.containers.meter import Meter
@@ -44,6 +45,7 @@ class BoxServices:
     quota: QuotaSettings
     clock: Clock
     meter: Meter
+    doors: ContainerDoors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +114,11 @@ class BootingBox:
             await sandbox.touch()
         except (SandboxGone, SandboxClosed):
             # Whatever of it may still be there must not run beside the next one.
+            await self._services.doors.close(record.id)
             await sandbox.destroy()
             sandbox = self._hold(None)
+        else:
+            await self._services.doors.hold_again(record, sandbox)
         self.spoken_at = self._services.clock.monotonic()
         return sandbox
 
@@ -140,6 +145,7 @@ class BootingBox:
 
     async def destroy(self, record: ContainerRecord) -> None:
         """End its box, also one that an earlier process booted and that was not used since."""
+        await self._services.doors.close(record.id)
         if sandbox := self.sandbox or await self._attach(record):
             await sandbox.destroy()
         self._hold(None)
@@ -150,6 +156,7 @@ class BootingBox:
         # After a failure through a new attachment where there can be one: the old one counts as closed.
         found = await self._attach(record) if self.sandbox is None or self._is_ending else None
         self._is_ending = True
+        await self._services.doors.close(record.id)
         if sandbox := found or self.sandbox:
             await sandbox.destroy()
         files.unwatch()
@@ -192,6 +199,7 @@ class BootingBox:
             limits=services.limits,
             offers=services.runtime.offers,
             walls=walls,
+            has_network=services.doors.grants.grants_something,
         )
         sandbox = await services.runtime.create(spec)
         try:
@@ -199,8 +207,10 @@ class BootingBox:
             # The walls that were asked for: a runtime without any tells none.
             ref = stored_ref(sandbox.ref) | {"walls": walls.digest}
             await services.rows.booted(record, ref=ref, boot_id=sandbox.boot_id, quota=services.quota)
+            await services.doors.hold(record, sandbox)
         except BaseException:
             with anyio.move_on_after(ENDING, shield=True):
+                await services.doors.close(record.id)
                 await sandbox.destroy()
             raise
         self._hold(sandbox)

@@ -10,6 +10,7 @@ from limpet.containers.settings import ShellLimits
 from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import MICROSECONDS
 from limpet.core.ports import Lifetime, Limits, Offer, SandboxRef, SandboxSpec, TimeToLive, Walls, WhileOwned
+from limpet.egress.network import PROXY_ENVIRONMENT
 from limpet.store.containers import ContainerRecord
 
 MIB = 1 << 20
@@ -85,10 +86,12 @@ def sandbox_spec(
     limits: ShellLimits,
     offers: frozenset[Offer],
     walls: Walls = Walls(),  # noqa: B008  # frozen
+    has_network: bool = False,
 ) -> SandboxSpec:
     """The box of this container. Its memory: as the request narrowed it, else `default_mem_limit_mb`, else the box's own.
 
-    A runtime without limits gets none: the operator chose it, and `narrow` refuses requests for a limit there.
+    A runtime without limits gets none: the operator chose it, and `narrow` refuses requests for a limit there. `has_network`: the
+    operator grants hosts to some containers.
     """
     bounds = Limits(memory=_memory(record, box, limits), cpus=box.cpus)
     return SandboxSpec(
@@ -98,8 +101,11 @@ def sandbox_spec(
         user_id=record.user_id,
         image=box.image,
         limits=bounds if Offer.LIMITS in offers else Limits(),
+        env=PROXY_ENVIRONMENT if record.spec.get("network_policy", {}).get("type") == "allowlist" else {},
         read_only={SKILLS: directory / SKILLS_DIRECTORY} if mounts_skills(offers) else {},
         walls=walls,
+        # Also for those that reach nothing yet: a later policy works in a box that lives.
+        needs=offers & {Offer.NETWORK_POLICY} if has_network else frozenset(),
     )
 
 

@@ -20,12 +20,15 @@ from limpet.containers.boxes import Boxes
 from limpet.containers.captures import CaptureResult, LockedFiles
 from limpet.containers.container import CONTAINER_MOVES, ContainerSpec, is_due, plan_expiry
 from limpet.containers.directories import ContainerDirectories
+from limpet.containers.doors import ContainerDoors
 from limpet.containers.file_copies import FileCopies
 from limpet.containers.file_service import ContainerFileService
 from limpet.containers.hosted_shells import HostedShells
 from limpet.containers.lease import Lease
 from limpet.containers.messages import has_expired, lost_box, no_container
 from limpet.containers.meter import Meter, NullMeter
+from limpet.containers.network_grants import NetworkGrants
+from limpet.containers.networks import ContainerNetworks
 from limpet.containers.quotas import Quotas
 from limpet.containers.requested_spec import adapted, narrow
 from limpet.containers.rounds import Round
@@ -57,8 +60,9 @@ class ContainerManager:
     """All containers of one home directory. `async with` opens it; runtime and database are open before and close after.
 
     Leaving it lets go of the boxes, which live on where the runtime offers that; `stop_boxes` ends them. `files` are the
-    containers' files, which are also copied to `copies` where that is given. `trouble` is what went wrong in the last round of
-    the reaper, None if nothing did; `swept` says what earlier processes had left and was cleared at the start, a sentence each.
+    containers' files, which are also copied to `copies` where that is given; `networks` changes what they reach. `trouble` is what
+    went wrong in the last round of the reaper, None if nothing did; `swept` says what earlier processes
+    had left and was cleared at the start, a sentence each.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class ContainerManager:
         host: ContainerHost | None = None,
         meter: Meter | None = None,
         rules: ShellRules | None = None,
+        grants: NetworkGrants | None = None,
     ) -> None:
         self._runtime = runtime
         self._settings, self._limits = settings or ContainerSettings(), limits or ShellLimits()
@@ -88,7 +93,9 @@ class ContainerManager:
         self._host = host or ContainerHost()
         self._rows, self._executions = Containers(db), Executions(db)
         self._shells = HostedShells(runtime, rules or ShellRules(), clock=self._clock)
+        self.doors = ContainerDoors(grants or NetworkGrants())
         self._boxes = self._made_boxes(home, box or BoxSettings())
+        self.networks = ContainerNetworks(self.doors.grants, self._rows, self._boxes, running=self._still_running)
         self.files = self._file_service(ContainerFiles(db), FileCopies(copies))
         self.unused = UnusedContainers(self._rows, self._boxes, self.files, end=self._end)
         self._provider = AttachmentResolver(self._rows, self._boxes, self.files, attachments)
@@ -100,16 +107,10 @@ class ContainerManager:
 
     def _made_boxes(self, home: Path, box: BoxSettings) -> Boxes:
         services = BoxServices(
-            runtime=self._runtime,
-            rows=self._rows,
-            directories=ContainerDirectories(home, named=self._host.directory),
-            shells=self._shells,
-            settings=box,
-            limits=self._limits,
-            quota=self._quotas.settings,
-            clock=self._clock,
-            meter=self._meter,
-        )
+            runtime=self._runtime, rows=self._rows, directories=ContainerDirectories(home, named=self._host.directory),
+            shells=self._shells, settings=box, limits=self._limits, quota=self._quotas.settings, clock=self._clock,
+            meter=self._meter, doors=self.doors,
+        )  # fmt: skip
         return Boxes(services)
 
     def _admission(self) -> BoxAdmission:
@@ -123,17 +124,9 @@ class ContainerManager:
 
     def _file_service(self, rows: ContainerFiles, copies: FileCopies) -> ContainerFileService:
         return ContainerFileService(
-            rows,
-            self._boxes,
-            running=self.require_running,
-            still_running=self._still_running,
-            readable=self.get,
-            settings=self._settings,
-            clock=self._clock,
-            copies=copies,
-            quotas=self._quotas,
-            meter=self._meter,
-        )
+            rows, self._boxes, running=self.require_running, still_running=self._still_running, readable=self.get,
+            settings=self._settings, clock=self._clock, copies=copies, quotas=self._quotas, meter=self._meter,
+        )  # fmt: skip
 
     @property
     def held(self) -> Held:
@@ -147,10 +140,12 @@ class ContainerManager:
         for record in running:
             if record.ref is not None:
                 self.admission.found(record.id, record.tenant)
+        await self._stack.enter_async_context(self.doors)
         await self._stack.enter_async_context(self._shells)
         await self._stack.enter_async_context(self.files)
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(self._reap_for_ever)
+        tasks.start_soon(self.networks.open_again, running)
         self._stack.callback(tasks.cancel_scope.cancel)
         return self
 
@@ -163,8 +158,9 @@ class ContainerManager:
         """What these request fields ask for, inside this gateway's limits (see `narrowing.narrow`). RequestInvalid."""
         offers, host = self._runtime.offers, self._host.memory_mb
         return narrow(
-            fields, settings=self._settings, limits=self._limits, offers=offers, host_memory_mb=host, place=place
-        )
+            fields, settings=self._settings, limits=self._limits, offers=offers, host_memory_mb=host, place=place,
+            grants=self.doors.grants,
+        )  # fmt: skip
 
     async def create(
         self, tenant: str, *, name: str, spec: ContainerSpec, source_response_id: str | None = None
@@ -216,6 +212,8 @@ class ContainerManager:
         async with self._provider.found(tenant, asked) as found:
             if idle_ttl != record.idle_ttl:
                 await self._rows.update(container_id, idle_ttl=idle_ttl)
+            if "network_policy" in fields:
+                record = await self.networks.change(tenant, container_id, spec.network_policy)
             return await self._provider.give(replace(record, idle_ttl=idle_ttl), found)
 
     async def get(self, tenant: str, container_id: str) -> ContainerRecord:

@@ -10,6 +10,7 @@ from typing import Any
 
 from limpet.containers.attachments import MARKDOWN, ZIP, InlineSkill, RequestedSkill, SkillReference
 from limpet.containers.container import MIB, ContainerSpec, mounts_skills
+from limpet.containers.network_grants import NetworkGrants, is_within
 from limpet.containers.settings import ContainerSettings, ShellLimits
 from limpet.core.errors import RequestInvalid
 from limpet.core.ports import Offer
@@ -33,6 +34,7 @@ def narrow(
     offers: frozenset[Offer],
     host_memory_mb: int | None = None,
     place: str = "",
+    grants: NetworkGrants | None = None,
 ) -> ContainerSpec:
     """The specification that these request fields ask for; absent and null ones take the operator's defaults.
 
@@ -50,7 +52,9 @@ def narrow(
         idle_ttl=_idle_ttl(fields.get("expires_after"), settings, _join(place, "expires_after")),
         memory=None if asked is None else _memory(asked, limits, host_memory_mb, _join(place, "memory_limit")),
         memory_limit=None if asked is None else str(asked),
-        network_policy=_network_policy(fields.get("network_policy"), _join(place, "network_policy")),
+        network_policy=(grants or NetworkGrants()).requested(
+            fields.get("network_policy"), offers, _join(place, "network_policy")
+        ),
         skills=_skills(fields.get("skills"), offers, _join(place, "skills")),
         file_ids=_file_ids(fields.get("file_ids"), _join(place, "file_ids")),
         place=f"{place}." if place else "",
@@ -67,10 +71,10 @@ def adapted(record: ContainerRecord, spec: ContainerSpec, fields: AbstractSet[st
             param=f"{spec.place}memory_limit",
             code="container_memory_limit_fixed",
         )
-    if "network_policy" in fields and spec.network_policy != record.spec.get("network_policy"):
+    if "network_policy" in fields and not is_within(spec.network_policy, record.spec.get("network_policy", {})):
         raise RequestInvalid(
-            "The container of this conversation has another network policy, which cannot change while it lives. Leave "
-            "`network_policy` out, or begin a new conversation.",
+            "The container of this conversation may reach less than that, and its network policy can only become narrower here. Leave "
+            "`network_policy` out, begin a new conversation, or change the container's own at POST /v1/containers/{id}.",
             param=f"{spec.place}network_policy",
             code="container_network_policy_fixed",
         )
@@ -158,23 +162,6 @@ def _idle_ttl(asked: object, settings: ContainerSettings, param: str) -> int:
 
 
 _EXPIRES_AFTER = 'Write it as {"anchor": "last_active_at", "minutes": 20}, with a whole number of minutes from 1 on.'
-
-
-def _network_policy(asked: object, param: str) -> dict[str, Any]:
-    match asked:
-        case None | {"type": "disabled"}:
-            return {"type": "disabled"}
-        case {"type": "allowlist"}:
-            raise RequestInvalid(
-                "This runtime cannot hold a container to a list of domains, so it grants no network at all. "
-                'Use {"type": "disabled"}, or leave `network_policy` out.',
-                param=param,
-                code="network_policy_unsupported",
-            )
-        case _:
-            raise RequestInvalid(
-                'Its `type` is "disabled" or "allowlist".', param=f"{param}.type", code="network_policy_rejected"
-            )
 
 
 def _file_ids(asked: object, param: str) -> tuple[str, ...]:

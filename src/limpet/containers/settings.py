@@ -8,6 +8,8 @@ from typing import Annotated
 from limpet.containers.generated import GENERATED, MARKERS
 from limpet.core.secret import Secret
 from limpet.core.settings import MIB, Between, Megabytes, Names, Positive
+from limpet.egress.host_patterns import parse_patterns
+from limpet.egress.policy import read_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,26 @@ class ShellLimits:
     default_mem_limit_mb: Megabytes | None = None
     max_mem_limit_mb: Megabytes | None = None
     allowed_egress_hosts: tuple[str, ...] = ()
+    allowed_egress_ports: Annotated[tuple[int, ...], Between(1, 65_535)] = ()
+    allowed_egress_networks: tuple[str, ...] = ()
+    egress_host_sets: Annotated[Mapping[str, tuple[str, ...]], Names()] = field(default_factory=dict)
     allowed_domain_secrets: Annotated[Mapping[str, DomainSecret], Names(lower=False)] = field(default_factory=dict)
     command_timeout_secs: Positive = 300
     max_output_chars: Annotated[int, Between(64)] = 8000
     max_item_output_bytes: Annotated[int, Between(1024, 10 * MIB)] = MIB
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """See `core.settings.Checked`."""
+        try:
+            read_policy(self.allowed_egress_hosts, sets=self.egress_host_sets)
+        except ValueError as error:
+            yield "allowed_egress_hosts", f"{error}"
+        for name, hosts in self.egress_host_sets.items():
+            try:
+                parse_patterns(hosts)
+            except ValueError as error:
+                yield f"egress_host_sets.{name}", f"{error}"
+        try:
+            read_policy((), networks=self.allowed_egress_networks)
+        except ValueError as error:
+            yield "allowed_egress_networks", f"{error}"

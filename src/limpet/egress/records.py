@@ -36,7 +36,7 @@ class EgressRecord:
             "sent": self.sent,
             "received": self.received,
             "duration": round(self.duration, 3),
-            "secrets": list(self.secrets),
+            **({"secrets": list(self.secrets)} if self.secrets else {}),
         }
 
     def ended(self, *, sent: int, received: int, duration: float) -> "EgressRecord":

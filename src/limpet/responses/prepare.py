@@ -304,6 +304,7 @@ class Preparer:
                 has_network=self._has_network,
                 data=self._data,
                 programs=self._programs,
+                hosts=target.given.get("network_policy", {}).get("allowed_domains", ()),
                 skills=target.given.get("skills", ()),
                 files=target.given.get("files", ()),
             )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 SKILLS = "/skills"
+MOST_HOSTS = 50
 
 
 def shell_description(
@@ -15,16 +16,17 @@ def shell_description(
     programs: Sequence[str] = (),
     skills: Sequence[Mapping[str, str]] = (),
     files: Sequence[str] = (),
+    hosts: Sequence[str] = (),
 ) -> str:
     """`seconds` is the limit of one command, `characters` what it gets back of its output, `data` the working directory; `programs`
     are those that were found (`core.ports.Probe.programs`); `skills` have a name and a description, `files` are the paths of those that
-    the user gave."""
+    the user gave, `hosts` can be reached."""
     if is_local:
         return (
             "Runs shell commands on the user's own machine and gives back stdout, stderr and exit code of each. "
             "Assume a POSIX shell and nothing else installed."
         )
-    network = "The network can be reached." if has_network else "There is no network: nothing can be downloaded."
+    network = "The network can be reached." if has_network else _network(hosts)
     return (
         "Runs commands with bash in a Linux container of your own and gives back stdout, stderr and exit code of each. "
         f"The working directory is {data}. Files, and processes that you start in the background, stay from call to call and "
@@ -44,6 +46,18 @@ def _installed(programs: Sequence[str], data: str) -> str:
         f" Among what is installed: {', '.join(programs)}. You are not root and the system is read-only: there is no sudo, apt or docker; "
         f"pip install and npm install -g install into your home. {data} and your home last as long as the container; /tmp and running "
         "processes can end earlier."
+    )
+
+
+def _network(hosts: Sequence[str]) -> str:
+    if not hosts:
+        return "There is no network: nothing can be downloaded."
+    if "open" in hosts:
+        return "Every public host can be reached over HTTP and HTTPS, by name; nothing else: no SSH, no UDP."
+    more = f" and {len(hosts) - MOST_HOSTS} more" if len(hosts) > MOST_HOSTS else ""
+    return (
+        f"These hosts can be reached over HTTP and HTTPS, and nothing else: {', '.join(hosts[:MOST_HOSTS])}{more}. "
+        "Other hosts are refused at once: do not try again, say what is missing."
     )
 
 

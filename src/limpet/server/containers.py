@@ -29,7 +29,7 @@ from limpet.store.uploads import UploadRecord, Uploads
 
 
 def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
-    """Create, list, read and delete containers."""
+    """Create, list, read, change and delete containers."""
 
     async def create(request: Request) -> Response:
         body = await json_body(request)
@@ -64,8 +64,26 @@ def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
         Route("/v1/containers", create, methods=["POST"]),
         Route("/v1/containers", index, methods=["GET"]),
         Route("/v1/containers/{container_id}", read, methods=["GET"]),
+        _change_route(manager, clock),
         Route("/v1/containers/{container_id}", delete, methods=["DELETE"]),
     ]
+
+
+def _change_route(manager: ContainerManager, clock: Clock) -> Route:
+    """Change what a running container may reach: an extension."""
+
+    async def change(request: Request) -> Response:
+        body = await json_body(request)
+        if not isinstance(body, dict) or set(body) != {"network_policy"}:
+            raise RequestInvalid(
+                'Of a container only its network policy can be changed: {"network_policy": {"type": "disabled"}}.',
+                param="network_policy",
+            )
+        policy = manager.narrow(body).network_policy
+        record = await manager.networks.change(tenant_of(request), request.path_params["container_id"], policy)
+        return json_answer(container_object(record, clock.now(), manager.held))
+
+    return Route("/v1/containers/{container_id}", change, methods=["POST"])
 
 
 def file_routes(manager: ContainerManager, uploads: Uploads) -> list[Route]:

@@ -4,7 +4,7 @@ It is given the runtime and the providers and names none of them.
 """
 
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from limpet.containers.attachments import AttachmentStore
 from limpet.containers.manager import ContainerManager
+from limpet.containers.network_grants import NetworkGrants
 from limpet.containers.quotas import Quotas
 from limpet.containers.settings import ContainerHost, ContainerSettings
 from limpet.containers.shell_rules import ShellRules
@@ -30,6 +31,7 @@ from limpet.core.errors import RuntimeUnavailable
 from limpet.core.open_files import raise_open_file_limit
 from limpet.core.ports import Runtime
 from limpet.core.signals import signalled
+from limpet.egress.resolver import Resolve, system_resolve
 from limpet.egress.settings import FetchSettings
 from limpet.ingress.server import HttpServer, listening_socket
 from limpet.ingress.settings import AuthSettings, ServerSettings
@@ -74,7 +76,8 @@ class Announce(Protocol):
 class GatewaySettings:
     """What the operator chose. `storage` None keeps all files in the home; `data` is the working directory that
     models are told of, `programs` those that boxes have; `streams_output` False leaves the shell's deltas out, for clients that break on
-    them; `keep_alive` is in seconds."""
+    them; `keep_alive` is in seconds; `host_services` are those that containers may be given, `resolve` looks names up for
+    them."""
 
     home: Path
     server: ServerSettings = field(default_factory=ServerSettings)
@@ -92,6 +95,8 @@ class GatewaySettings:
     data: str = DATA
     programs: tuple[str, ...] = ()
     has_network: bool = False
+    host_services: Mapping[str, str] = field(default_factory=dict)
+    resolve: Resolve = system_resolve
     stop_boxes: bool = False
     keep_alive: float = KEEP_ALIVE_SECONDS
 
@@ -194,6 +199,7 @@ def _manager(
         quotas=quotas,
         meter=metrics,
         rules=settings.rules,
+        grants=NetworkGrants.of(settings.tools.shell_limits, settings.host_services, settings.resolve),
     )
 
 

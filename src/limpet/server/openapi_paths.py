@@ -82,6 +82,13 @@ def _containers() -> Json:
         "/v1/containers/{container_id}": {
             "parameters": [_in_path("container_id")],
             "get": _operation("getContainer", "A container, running or expired", _json("Container"), (404, 503)),
+            "post": _operation(
+                "changeContainer",
+                "Change what a running container may reach, at once; an extension of this gateway",
+                _json("Container"),
+                (400, 404, 413, 415, 503),
+                body={JSON: {"schema": ref("ChangeContainer")}},
+            ),
             "delete": _operation(
                 "deleteContainer",
                 "End a container with its processes and its files",

@@ -116,6 +116,7 @@ def _asked_of_containers() -> Json:
                 "skills": nullable({"type": "array", "items": ref("AskedSkill"), "maxItems": MOST_SKILLS}),
             },
         ),
+        "ChangeContainer": shape({"network_policy": ref("NetworkPolicy")}),
         "AskedExpiry": shape({"minutes": {"type": "integer", "minimum": 1}}, {"anchor": const("last_active_at")}),
         "NetworkPolicy": {"oneOf": [shape({"type": const("disabled")}), ref("Allowlist")]},
         "Allowlist": shape(

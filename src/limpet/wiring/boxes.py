@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from limpet.config import Config
 from limpet.containers.manager import ContainerManager
+from limpet.containers.network_grants import NetworkGrants
 from limpet.core.errors import NotFound
 from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.database import Database
@@ -47,6 +48,7 @@ async def opened(config: Config) -> AsyncIterator[HomeContainers]:
             box=settings.box,
             rules=settings.rules,
             host=settings.container_host,
+            grants=NetworkGrants.of(settings.tools.shell_limits, settings.host_services),
         ) as manager,
     ):
         yield HomeContainers(rows=Containers(database), manager=manager)

@@ -76,6 +76,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         tools=config.features.server_tools,
         streams_output=config.features.shell.stream_output,
         fetch=config.features.file_url,
+        host_services=config.features.shell.host_services,
         data=DATA if Offer.ISOLATION in runtime.offers else "the directory that $LIMPET_DATA names",
         has_network=Offer.ISOLATION not in runtime.offers,
         stop_boxes=stop_boxes,
