@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from limpet.core.clock import MICROSECONDS
-from limpet.responses.resource import ResponseError, response_object, stored_object
+from limpet.responses.resource import response_object, stored_object
 from limpet.store.responses import ResponseRecord
+from limpet.upstreams.endings import ResponseError
 from limpet.upstreams.usage import Usage
 from tests.wire.schema import RESPONSE_KEYS, check_response
 from tests.wire.strict import STRICT

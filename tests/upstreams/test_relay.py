@@ -169,7 +169,7 @@ async def test_an_error_in_mid_stream_ends_the_turn_as_failed(ends: Any) -> None
     assert isinstance(ended, TurnEnded)
     assert ended.status == "failed"
     assert ended.error is not None
-    assert ended.error["code"] == "server_error"
+    assert ended.error.code == "server_error"
 
 
 async def test_an_incomplete_answer_says_why() -> None:

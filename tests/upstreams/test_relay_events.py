@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from limpet.upstreams import upstream as port
+from limpet.upstreams.endings import ResponseError
 from limpet.upstreams.relay_events import RelayEventReader
 from limpet.upstreams.usage import InputTokensDetails, Usage
 from tests.wire.schema import recording
@@ -165,17 +166,17 @@ def test_the_providers_own_lifecycle_and_keepalives_are_not_passed_on() -> None:
         ),
         (
             {"type": "response.failed", "response": {"error": {"code": "server_error", "message": "no"}}},
-            port.TurnEnded(status="failed", error={"code": "server_error", "message": "no"}),
+            port.TurnEnded(status="failed", error=ResponseError(code="server_error", message="no")),
         ),
         (
             {"type": "error", "code": None, "message": "gone", "param": None},
-            port.TurnEnded(status="failed", error={"code": "server_error", "message": "gone"}),
+            port.TurnEnded(status="failed", error=ResponseError(code="server_error", message="gone")),
         ),
         (
             {"type": "error", "error": {"type": "overloaded", "message": "busy"}},
-            port.TurnEnded(status="failed", error={"code": "overloaded", "message": "busy"}),
+            port.TurnEnded(status="failed", error=ResponseError(code="server_error", message="busy (The provider's code is overloaded.)")),
         ),
-        ({"error": "plain"}, port.TurnEnded(status="failed", error={"code": "server_error", "message": "plain"})),
+        ({"error": "plain"}, port.TurnEnded(status="failed", error=ResponseError(code="server_error", message="plain"))),
     ],
 )  # fmt: skip
 def test_each_end_says_how_it_ended(event: dict[str, Any], ended: port.TurnEnded) -> None:

@@ -8,6 +8,7 @@ from tests.wire.order import check_event_order
 from tests.wire.provider import MODEL, Provider
 from tests.wire.schema import check_events
 from tests.wire.streams import asking, replayed
+from tests.wire.strict import STRICT
 
 PLACE = {"item_id": "msg_1", "output_index": 1, "content_index": 0}
 MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
@@ -70,3 +71,50 @@ def test_the_next_response_is_none_the_worse(provider: Provider, scripted_gatewa
 
     assert (first.status, second.status) == ("failed", "completed")
     assert second.output_text == "All well."
+
+
+def ended(kind: str, **response: object) -> Raw:
+    return Raw({"type": kind, "response": {"id": "resp_p", "output": [], **response}})
+
+
+STRANGE = {
+    "a-code-of-its-own": (
+        ended("response.failed", error={"code": "model_overloaded", "message": "Busy."}),
+        {"error": {"code": "server_error", "message": "Busy. (The provider's code is model_overloaded.)"}},
+    ),
+    "a-code-that-all-know": (
+        ended("response.failed", error={"code": "image_too_large", "message": "Cut it."}),
+        {"error": {"code": "image_too_large", "message": "Cut it."}},
+    ),
+    "an-error-event-of-its-own": (
+        Raw({"type": "error", "error": {"type": "overloaded_error", "message": "Busy."}}),
+        {"error": {"code": "server_error", "message": "Busy. (The provider's code is overloaded_error.)"}},
+    ),
+    "a-reason-of-its-own": (
+        ended("response.incomplete", incomplete_details={"reason": "stop_sequence"}),
+        {"status": "incomplete", "incomplete_details": {}},
+    ),
+    "a-reason-that-is-a-list": (
+        ended("response.incomplete", incomplete_details={"reason": ["x"]}),
+        {"status": "incomplete", "incomplete_details": {}},
+    ),
+    "a-reason-that-all-know": (
+        ended("response.incomplete", incomplete_details={"reason": "content_filter"}),
+        {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("last, shown", STRANGE.values(), ids=STRANGE)
+def test_an_end_in_words_of_its_own_is_told_in_those_that_strict_clients_know(
+    provider: Provider, scripted_gateway: Gateway, last: Raw, shown: dict[str, object]
+) -> None:
+    provider.play(reply("Before.", last))
+    with asking(scripted_gateway, model=MODEL, input="go") as stream:
+        events = stream.rest()
+
+    check_events(events)
+    STRICT.events(events)
+    final = events[-1]["response"]
+    assert {key: final[key] for key in shown} == shown
+    assert final["output"][0]["content"][0]["text"] == "Before."

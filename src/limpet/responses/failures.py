@@ -4,7 +4,7 @@ from typing import Any
 
 from limpet.core import exit_codes
 from limpet.core.errors import LimpetError, UpstreamError, UpstreamRefused
-from limpet.responses.resource import ResponseError
+from limpet.upstreams.endings import ResponseError
 
 Json = dict[str, Any]
 

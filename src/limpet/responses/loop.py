@@ -9,17 +9,16 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import convert
-
 from limpet.responses.command_output import model_copy
-from limpet.responses.resource import ResponseError
 from limpet.responses.shell_call import ShellCalls
 from limpet.responses.turn_forwarder import TurnForwarder
 from limpet.responses.writer import Writer
+from limpet.upstreams.endings import IncompleteReason, ResponseError
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellOffer, Turn, TurnEnded, TurnEvent, Upstream
 from limpet.upstreams.usage import Usage
 
 Json = dict[str, Any]
+NO_REASON = ResponseError(code="server_error", message="The provider gave no reason.")
 # Calls that only the client can answer.
 CLIENTS_CALLS = frozenset(
     {
@@ -48,7 +47,7 @@ class Ending:
     """How a run ended by itself. `reason` stands with incomplete, `error` with failed."""
 
     status: str
-    reason: str | None = None
+    reason: IncompleteReason | None = None
     error: ResponseError | None = None
 
 
@@ -84,21 +83,15 @@ async def converse(run: Run) -> Ending:
         if turn.ended.usage is not None:
             run.usage = turn.ended.usage if run.usage is None else run.usage + turn.ended.usage
         if turn.ended.status == "failed":
-            return Ending(status="failed", error=_error_of(turn.ended))
+            return Ending(status="failed", error=turn.ended.error or NO_REASON)
         if turn.ended.status == "incomplete":
-            return Ending(status="incomplete", reason=turn.ended.incomplete_reason or "max_output_tokens")
+            return Ending(status="incomplete", reason=turn.ended.incomplete_reason)
         if not turn.calls or _client_must_act(run, turn.items):
             break
         if run.options.get("tool_choice") not in (None, "auto", "none"):
             # A forced choice was followed; forcing it again would never let the model answer.
             run.options = {**run.options, "tool_choice": "auto"}
     return Ending(status="completed")
-
-
-def _error_of(ended: TurnEnded) -> ResponseError:
-    if ended.error is None:
-        return ResponseError(code="server_error", message="The provider gave no reason.")
-    return convert(ended.error, ResponseError)
 
 
 def _client_must_act(run: Run, items: Sequence[Json]) -> bool:

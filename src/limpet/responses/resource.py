@@ -9,6 +9,7 @@ from limpet.core.clock import seconds
 from limpet.core.events import ResponseStatus
 from limpet.core.resources import EXTENSION, Count, Moment, Resource, WireObject, or_unset
 from limpet.store.responses import ResponseRecord
+from limpet.upstreams.endings import IncompleteReason, ResponseError
 from limpet.upstreams.usage import Usage
 
 Json = dict[str, Any]
@@ -34,15 +35,10 @@ OutputItem = Annotated[
 ]
 
 
-class ResponseError(WireObject, frozen=True, kw_only=True):
-    """Why a response failed. Strict clients know a closed set of codes."""
-
-    code: str
-    message: str
-
-
 class IncompleteDetails(WireObject, frozen=True, kw_only=True):
-    reason: str
+    """Without `reason` where a provider's own is none that the API has."""
+
+    reason: IncompleteReason | UnsetType = UNSET
 
 
 class Response(Resource, frozen=True, kw_only=True):
@@ -93,7 +89,7 @@ def response_object(
     output: list[Json],
     usage: Usage | None,
     error: ResponseError | None,
-    incomplete_reason: str | None,
+    incomplete_reason: IncompleteReason | None,
 ) -> Response:
     """`record.request` holds the create parameters as given, with `tools` already resolved. Times come in microseconds and leave in
     seconds."""
@@ -105,7 +101,7 @@ def response_object(
         completed_at=None if completed_at is None or status != "completed" else seconds(completed_at),
         status=status,
         error=error,
-        incomplete_details=IncompleteDetails(reason=incomplete_reason) if incomplete_reason else None,
+        incomplete_details=IncompleteDetails(reason=or_unset(incomplete_reason)) if status == "incomplete" else None,
         model=request["model"],
         output=output,
         reasoning={"effort": None, "summary": None} | (request.get("reasoning") or {}),
@@ -121,14 +117,15 @@ def response_object(
 
 def stored_object(record: ResponseRecord, output: list[Json]) -> Response:
     """The response as its row has it."""
+    error = record.error
     return response_object(
         record,
         status=record.status,
         completed_at=record.completed_at,
         output=output,
         usage=None if record.usage is None else convert(record.usage, Usage),
-        error=None if record.error is None else convert(record.error, ResponseError),
-        incomplete_reason="max_output_tokens" if record.status == "incomplete" else None,
+        error=None if error is None else ResponseError.of_provider(error["code"], error["message"]),
+        incomplete_reason="max_output_tokens",  # the row does not say; its last event does
     )
 
 

@@ -22,10 +22,11 @@ from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Prepared, Preparer
 from limpet.responses.replay import DecodedEvent, StreamEvent, follow, replay
 from limpet.responses.request import ParsedRequest
-from limpet.responses.resource import ResponseError, response_object, stored_object
+from limpet.responses.resource import response_object, stored_object
 from limpet.responses.writer import Writer
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
+from limpet.upstreams.endings import ResponseError
 from limpet.upstreams.usage import Usage
 
 Json = dict[str, Any]

@@ -22,6 +22,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from limpet.upstreams import shell_function
+from limpet.upstreams.endings import ResponseError
 from limpet.upstreams.function_names import FunctionNames, custom_input
 from limpet.upstreams.item_events import CustomCall, FunctionCall, Message, Reasoning
 from limpet.upstreams.key_filter import KeyFilter, SplitText
@@ -209,7 +210,7 @@ class ModelEventReader:
                     status="incomplete", usage=total, incomplete_reason="content_filter", response=response
                 )
             case "error":
-                error = {"code": "server_error", "message": "The provider ended the answer with an error."}
+                error = ResponseError(code="server_error", message="The provider ended the answer with an error.")
                 return TurnEnded(status="failed", usage=total, error=error, response=response)
             case _:
                 return TurnEnded(status="completed", usage=total, response=response)

@@ -10,6 +10,7 @@ from typing import Any
 
 from limpet.core import events
 from limpet.upstreams import shell_function
+from limpet.upstreams.endings import ResponseError, incomplete_reason
 from limpet.upstreams.upstream import (
     BadArguments,
     CallBegun,
@@ -127,7 +128,7 @@ class RelayEventReader:
         if kind == events.COMPLETED:
             return [*closing, TurnEnded(status="completed", usage=used, response=shown)]
         if kind == events.INCOMPLETE:
-            reason = (response.get("incomplete_details") or {}).get("reason")
+            reason = incomplete_reason((response.get("incomplete_details") or {}).get("reason"))
             ended = TurnEnded(status="incomplete", usage=used, incomplete_reason=reason, response=shown)
             return [*closing, ended]
         error = _error(response.get("error") or {})
@@ -162,9 +163,9 @@ def _arguments(item: Mapping[str, Any], call: _PartialCall) -> ShellArguments | 
     return shell_function.read_action(action, raw=str(action))
 
 
-def _error(error: object) -> dict[str, Any]:
-    """{code, message} in OpenAI's shape, from what providers send."""
+def _error(error: object) -> ResponseError:
+    """In OpenAI's shape, from what providers send."""
     if not isinstance(error, Mapping):
-        return {"code": "server_error", "message": str(error)}
+        return ResponseError(code="server_error", message=str(error))
     message = error.get("message") or "The provider gave no reason."
-    return {"code": str(error.get("code") or error.get("type") or "server_error"), "message": str(message)}
+    return ResponseError.of_provider(error.get("code") or error.get("type"), str(message))

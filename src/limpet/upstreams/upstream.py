@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self
 
+from limpet.upstreams.endings import IncompleteReason, ResponseError
 from limpet.upstreams.usage import Usage
 
 
@@ -94,12 +95,12 @@ class CallMade:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     """The last event of every turn. `usage` is None where the provider did not say. `response` holds fields of the provider's own
-    response object that are worth showing (model, service_tier …). `status` failed carries `error` {code, message} in OpenAI's shape."""
+    response object that are worth showing (model, service_tier …). `status` failed carries `error`, incomplete `incomplete_reason`."""
 
     status: Literal["completed", "incomplete", "failed"]
     usage: Usage | None = None
-    incomplete_reason: str | None = None
-    error: Mapping[str, Any] | None = None
+    incomplete_reason: IncompleteReason | None = None
+    error: ResponseError | None = None
     response: Mapping[str, Any] = field(default_factory=dict)
 
 
