@@ -370,3 +370,16 @@ def containers_files_command(
         raise ConfigInvalid("limpet containers files", "--output", "it belongs to --get FILE")
     else:
         files_listed(id, where, as_json=as_json)
+
+
+@containers_app.command("forward")
+def containers_forward_command(
+    id: Annotated[str, typer.Argument(metavar="ID", help="As `limpet containers ls` shows it.")],
+    ports: Annotated[str | None, typer.Argument(metavar="[LOCAL:]PORT", help="Such as 8000:3000.")] = None,
+    url: AnyUrl = None,
+) -> None:
+    """Open a port of a container on this machine's loopback; without one, list those that listen."""
+    from limpet.cli.containers import ContainerPath
+    from limpet.cli.forward import forward
+
+    forward(id, ports, ContainerPath(url=url))

@@ -9,7 +9,7 @@ import httpx2
 import msgspec
 
 from limpet.cli.client import is_loopback, key_headers, refusal
-from limpet.containers.wire_objects import Container, ContainerFile, DeletedContainer
+from limpet.containers.wire_objects import Container, ContainerFile, ContainerPort, DeletedContainer
 from limpet.core.errors import LimpetError
 from limpet.core.resources import R, ResourcePage
 
@@ -27,6 +27,11 @@ class GatewayPlace:
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
+
+    @property
+    def url(self) -> str:
+        """Without a slash at its end."""
+        return self._url
 
     def check_home(self, path: Path, own: str) -> None:
         """Whether the gateway there serves this home, whose id is `own`. GatewayFailed, with both named, where it serves another."""
@@ -48,6 +53,11 @@ class GatewayPlace:
     def files(self, container_id: str) -> list[Json]:
         """All of a container's files, newest first. GatewayFailed."""
         return self._all(f"/v1/containers/{_segment(container_id)}/files", ContainerFile)
+
+    def ports(self, container_id: str) -> list[int]:
+        """The ports on which it listens. GatewayFailed."""
+        page = self._ask("GET", f"/v1/containers/{_segment(container_id)}/ports", ResourcePage[ContainerPort])
+        return [each["port"] for each in page["data"]]
 
     def fetch(self, container_id: str, file_id: str, write: Callable[[bytes], object]) -> None:
         """Hand on a file's bytes, in pieces. GatewayFailed."""

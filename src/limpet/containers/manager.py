@@ -29,6 +29,7 @@ from limpet.containers.messages import has_expired, lost_box, no_container
 from limpet.containers.meter import Meter, NullMeter
 from limpet.containers.network_grants import NetworkGrants
 from limpet.containers.networks import ContainerNetworks
+from limpet.containers.port_access import PortAccess
 from limpet.containers.quotas import Quotas
 from limpet.containers.requested_spec import adapted, narrow
 from limpet.containers.rounds import Round
@@ -100,6 +101,7 @@ class ContainerManager:
         self.unused = UnusedContainers(self._rows, self._boxes, self.files, end=self._end)
         self._provider = AttachmentResolver(self._rows, self._boxes, self.files, attachments)
         self.admission = self._admission()
+        self.ports = PortAccess(self._runtime, self._boxes, self.admission, running=self.require_running)
         self.trouble: str | None = None
         self.swept: tuple[str, ...] = ()
         self._unended: dict[str, ContainerRecord] = {}

@@ -61,6 +61,24 @@ class ContainerFile(Resource, frozen=True, kw_only=True):
     too_large: Annotated[Literal[True] | UnsetType, EXTENSION] = UNSET
 
 
+class ContainerPort(Resource, frozen=True, kw_only=True):
+    """`id` is the port's number as text, by which lists page."""
+
+    object: Literal["container.port"] = "container.port"
+    container_id: str
+    port: Annotated[int, Meta(ge=1, le=65535)]
+
+
+class PortLink(Resource, frozen=True, kw_only=True):
+    """`url` is the permission itself."""
+
+    object: Literal["container.port.link"] = "container.port.link"
+    container_id: str
+    port: Annotated[int, Meta(ge=1, le=65535)]
+    url: str
+    expires_at: Moment
+
+
 class DeletedContainer(DeletedResource, frozen=True, kw_only=True):
     object: Literal["container.deleted"] = "container.deleted"
 

@@ -16,6 +16,7 @@ from uvicorn.server import ServerState
 
 from limpet.ingress.connections import source_of
 from limpet.ingress.refusals import Ingress, Refusal
+from limpet.ingress.takeover import EXTENSION, ConnectionControl, RawConnection
 from limpet.ingress.unread import UnreadAnswer
 
 MAX_URL_BYTES = 16 * 1024
@@ -80,6 +81,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._silent_bytes = 0  # of the body's framing, since the last byte of the body itself
         self._drained_bytes = 0
         self._unread: UnreadAnswer | None = None
+        self._upgrading: RawConnection | None = (
+            None  # what came after the head of a request that asks for another protocol
+        )
 
     # The connection
 
@@ -99,7 +103,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._unread.end()
         self._unset_keepalive_if_required()  # uvicorn does so only where no error ended the connection
         self._leave()
+        if self._upgrading is not None:
+            self._upgrading.feed_end()
         super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio.Protocol has it
+        """Whether the connection stays open for what is written: only one that was taken over, in which either end may stop first."""
+        if self._upgrading is None or not self.cycle.response_complete:
+            return False
+        self._upgrading.feed_end()
+        return True
 
     def _leave(self) -> None:
         """The application of the request that is being answered learns that its client has gone. uvicorn tells only the newest request,
@@ -131,15 +144,21 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._phase is _Phase.REFUSED:
             self._linger(len(data))
             return
+        if self._upgrading is not None:
+            self._upgrading.feed(data)
+            return
         self._unset_keepalive_if_required()
         if self._phase is _Phase.IDLE:
             self._begin(_Phase.HEAD, since=self._since if self._is_fresh else None)
         all_bodies = self._all_body_bytes
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # It is answered as a request without the wish, as RFC 9110 (7.8) allows; what follows it is in no language spoken here.
+        except httptools.HttpParserUpgrade as upgrade:
+            # It is answered as a request without the wish, as RFC 9110 (7.8) allows, where the application does not take it over.
             self.cycle.keep_alive = False
+            self._upgrading = RawConnection(self.transport, self.flow)
+            if rest := data[upgrade.args[0] :]:
+                self._upgrading.feed(rest)
         except httptools.HttpParserError:
             self._refuse(self._refusal)
         else:
@@ -186,6 +205,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._ingress.table.set_busy(self)
         super().on_headers_complete()
+        control: Any = ConnectionControl(abort=self._abort, take=self._take)
+        self.scope["extensions"] = {EXTENSION: control}
         self._is_fresh = False
         self._queued_bytes = self._queued_bytes + self._head_bytes if self.pipeline else 0
         self._body_bytes = self._window_bytes = self._framing_bytes = self._silent_bytes = 0
@@ -211,6 +232,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._phase is _Phase.NOTHING and self.cycle.response_complete and not self.pipeline:
             self._begin(_Phase.IDLE)
             self._ingress.table.set_idle(self)
+
+    def _abort(self) -> None:
+        self.cycle.disconnected = True
+        self.transport.abort()
+
+    def _take(self) -> RawConnection:
+        """The answer is the application's own from here on; uvicorn's is over."""
+        if self._upgrading is None or self.pipeline:
+            raise RuntimeError("only a request that asks for an upgrade, and is the only one, can be taken over")
+        self.cycle.response_started = self.cycle.response_complete = True
+        self._begin(_Phase.NOTHING)
+        return self._upgrading
 
     # Bounds
 

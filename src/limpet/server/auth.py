@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from limpet.core.loopback import is_loopback_host
 from limpet.server.callers import LOCAL_OPERATOR, admit
 from limpet.server.errors import error_response
+from limpet.server.preview_links import PreviewLinks, admit_link
 
 # What a browser says of a page of ours, or of an address that its user typed. All else, also what no browser says yet, is another site.
 _OWN_SITES = frozenset({"same-origin", "none"})
@@ -22,12 +23,16 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 class LoopbackOnly:
     """The door of `[auth] mode = "none"`."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, links: PreviewLinks) -> None:
         self._app = app
+        self._links = links
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if self._links.is_link(scope) and _refuse_host(Headers(scope=scope)) is None:
+            await admit_link(self._app, self._links, scope, receive, send)
             return
         refusal = refuse(scope["method"], Headers(scope=scope))
         if refusal is None:
@@ -40,16 +45,9 @@ class LoopbackOnly:
 
 def refuse(method: str, headers: Headers) -> tuple[int, str, str] | None:
     """Why a request may not pass: status, code, sentence. None lets it pass."""
-    host = headers.get("host", "")
-    if len(headers.getlist("host")) != 1 or not is_loopback_host(host):
-        return (
-            403,
-            "host_not_allowed",
-            (
-                f"The Host {host!r} is not this machine's loopback. With auth mode none the gateway answers only at 127.0.0.1, ::1 "
-                "and localhost."
-            ),
-        )
+    if (wrong := _refuse_host(headers)) is not None:
+        return wrong
+    host = headers["host"]
     # A browser sends one of each; where there are more, none of them may hide behind another.
     for origin in headers.getlist("origin"):
         if not _same_place(origin, host):
@@ -72,6 +70,17 @@ def refuse(method: str, headers: Headers) -> tuple[int, str, str] | None:
             f"The body must be JSON: send Content-Type: application/json (got {', '.join(given)[:256]!r}).",
         )
     return None
+
+
+def _refuse_host(headers: Headers) -> tuple[int, str, str] | None:
+    host = headers.get("host", "")
+    if len(headers.getlist("host")) == 1 and is_loopback_host(host):
+        return None
+    return (
+        403,
+        "host_not_allowed",
+        f"The Host {host!r} is not this machine's loopback. With auth mode none the gateway answers only at 127.0.0.1, ::1 and localhost.",
+    )
 
 
 def _same_place(origin: str, host: str) -> bool:

@@ -40,11 +40,12 @@ from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Preparer
 from limpet.responses.service import ResponseService
 from limpet.responses.settings import ServerToolSettings
-from limpet.server import containers, files, health, openapi, responses, skills
+from limpet.server import containers, files, health, openapi, ports, responses, skills
 from limpet.server.app import application
 from limpet.server.auth import LoopbackOnly
 from limpet.server.errors import error_body
 from limpet.server.keys import KeyHolders
+from limpet.server.preview_links import PreviewLinks
 from limpet.server.sse import KEEP_ALIVE_SECONDS
 from limpet.store.blob_storage import BlobStorage, StorageSettings, kept_in
 from limpet.store.database import Database
@@ -115,7 +116,7 @@ async def opened(
 ) -> AsyncIterator[OpenedParts]:
     """The application with all its parts open; the home is this process's. Raises LimpetError for what keeps it from serving."""
     clock, metrics, router = SystemClock(), Metrics(), Router(providers)
-    storage = settings.storage or kept_in(settings.home)
+    storage, links = settings.storage or kept_in(settings.home), PreviewLinks(clock)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database(settings.database, home=settings.home))
         blob_storage = await stack.enter_async_context(BlobStorage(database, storage, clock=clock))
@@ -138,40 +139,50 @@ async def opened(
             *responses.routes(service, keep_alive=settings.keep_alive),
             *containers.container_routes(manager, clock),
             *containers.file_routes(manager, uploads),
+            *ports.port_routes(manager.ports, links, clock),
             *skills.skill_routes(bundles, quotas, staging),
             *skills.version_routes(bundles, quotas, staging),
             *files.file_routes(uploads, quotas, max_bytes=storage.max_file_bytes),
-            *health.routes(
-                health=health.Health(runtime, clock),
-                runtime=runtime.name,
-                metrics=metrics,
-                boxes=manager.admission.counts,
-                stored=lambda: stored_bytes(database),
-                home=home_id(settings.home),
-            ),
+            *_health_routes(settings, runtime, manager, database, clock, metrics),
             *health.model_routes(router, KnownModels(providers, clock=clock), seconds(clock.now())),
             *openapi.routes(has_keys=settings.auth.mode == "keys"),
         ]
-        app = _application(settings, routes, database, clock, metrics)
-        yield OpenedParts(app=app, stop=service.stop)
+        door = _door(settings, database, clock, links)
+        yield OpenedParts(app=_application(settings, routes, door, metrics), stop=service.stop)
 
 
-def _application(
-    settings: GatewaySettings, routes: Sequence[HttpRoute], database: Database, clock: Clock, metrics: Metrics
-) -> ASGIApp:
+def _health_routes(
+    settings: GatewaySettings,
+    runtime: Runtime,
+    manager: ContainerManager,
+    database: Database,
+    clock: Clock,
+    metrics: Metrics,
+) -> list[HttpRoute]:
+    return health.routes(
+        health=health.Health(runtime, clock),
+        runtime=runtime.name,
+        metrics=metrics,
+        boxes=manager.admission.counts,
+        stored=lambda: stored_bytes(database),
+        home=home_id(settings.home),
+    )
+
+
+def _application(settings: GatewaySettings, routes: Sequence[HttpRoute], door: Middleware, metrics: Metrics) -> ASGIApp:
     return application(
         routes,
         metrics=metrics,
-        door=_door(settings, database, clock),
+        door=door,
         body_bytes=settings.server.connections.max_body_memory_mb << 20,
         access_log=settings.server.access_log,
     )
 
 
-def _door(settings: GatewaySettings, database: Database, clock: Clock) -> Middleware:
+def _door(settings: GatewaySettings, database: Database, clock: Clock, links: PreviewLinks) -> Middleware:
     if settings.auth.mode == "keys":
-        return Middleware(KeyHolders, keys=ApiKeys(database), clock=clock)
-    return Middleware(LoopbackOnly)
+        return Middleware(KeyHolders, keys=ApiKeys(database), clock=clock, links=links)
+    return Middleware(LoopbackOnly, links=links)
 
 
 def _manager(

@@ -16,6 +16,7 @@ from limpet.core.clock import Clock
 from limpet.ingress.notices import RateLimitedLog
 from limpet.server.callers import OPEN, STRANGER, Caller, admit, refused
 from limpet.server.errors import error_response, response_of
+from limpet.server.preview_links import PreviewLinks, admit_link
 from limpet.server.rates import Exhausted, Failures, Rates
 from limpet.store.keys import ApiKeys, KeyRecord
 
@@ -28,8 +29,9 @@ log = structlog.get_logger()
 class KeyHolders:
     """Admits requests with a key that is valid now. A revoked key is refused from the next request on."""
 
-    def __init__(self, app: ASGIApp, *, keys: ApiKeys, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, *, keys: ApiKeys, clock: Clock, links: PreviewLinks) -> None:
         self._app = app
+        self._links = links
         self._keys = keys
         self._clock = clock
         self._rates = Rates(clock)
@@ -40,6 +42,9 @@ class KeyHolders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if self._links.is_link(scope):
+            await admit_link(self._app, self._links, scope, receive, send)
             return
         record = await self._holder(scope)
         if record is None:

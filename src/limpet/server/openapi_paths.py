@@ -4,6 +4,8 @@ from typing import Any
 
 from limpet.server.files import LEAST_SECONDS, LIST_LIMIT, MOST_SECONDS, PURPOSES
 from limpet.server.openapi_schemas import TEXT, Json, const, one_of, ref, shape
+from limpet.server.preview_links import LEAST_SECONDS as LEAST_LINK_SECONDS
+from limpet.server.preview_links import MOST_SECONDS as MOST_LINK_SECONDS
 
 BYTES: Json = {"type": "string", "format": "binary"}
 JSON, FORM, OCTETS = "application/json", "multipart/form-data", "application/octet-stream"
@@ -26,7 +28,16 @@ DESCRIPTIONS = {
 
 def paths() -> Json:
     """By address, as OpenAPI writes them. Security is the document's."""
-    return {**_responses(), **_containers(), **_container_files(), **_files(), **_skills(), **_versions(), **_gateway()}
+    return {
+        **_responses(),
+        **_containers(),
+        **_container_files(),
+        **_ports(),
+        **_files(),
+        **_skills(),
+        **_versions(),
+        **_gateway(),
+    }
 
 
 def _responses() -> Json:
@@ -133,6 +144,38 @@ def _container_files() -> Json:
         "/v1/containers/{container_id}/files/{file_id}/content": {
             "parameters": [_in_path("container_id"), _in_path("file_id")],
             "get": _download("getContainerFileContent", (400, 404, 413, 503)),
+        },
+    }
+
+
+def _ports() -> Json:
+    """What lies below a port answers as the server in the container does, and is in no document."""
+    seconds = {"type": "integer", "minimum": LEAST_LINK_SECONDS, "maximum": MOST_LINK_SECONDS}
+    return {
+        "/v1/containers/{container_id}/ports": {
+            "parameters": [_in_path("container_id")],
+            "get": _operation(
+                "listContainerPorts",
+                "The TCP ports on which commands of the container listen",
+                _json("ContainerPortList"),
+                (400, 404, 503),
+            ),
+        },
+        "/v1/containers/{container_id}/ports/{port}": {
+            "parameters": [_in_path("container_id"), _in_path("port")],
+            "get": _operation(
+                "getContainerPort",
+                "A port that something listens on; with `Upgrade: limpet-tcp` a connection to it",
+                _json("ContainerPort"),
+                (400, 404, 503),
+            ),
+            "post": _operation(
+                "createContainerPortLink",
+                "A link that opens what is served on the port, for whoever has it, until it expires",
+                _json("PortLink"),
+                (400, 404, 413, 415, 503),
+                body={JSON: {"schema": shape({}, {"expires_in_secs": seconds})}},
+            ),
         },
     }
 

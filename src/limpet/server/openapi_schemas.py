@@ -12,7 +12,14 @@ from pydantic.json_schema import models_json_schema
 
 from limpet.containers.attachments import MARKDOWN, ZIP
 from limpet.containers.requested_spec import LEAST_MEMORY, MAX_NAME_BYTES, MOST_FILES, MOST_INLINE, MOST_SKILLS
-from limpet.containers.wire_objects import Container, ContainerFile, DeletedContainer, DeletedContainerFile
+from limpet.containers.wire_objects import (
+    Container,
+    ContainerFile,
+    ContainerPort,
+    DeletedContainer,
+    DeletedContainerFile,
+    PortLink,
+)
 from limpet.core.resources import Resource, ResourcePage, WireObject
 from limpet.responses.items import KINDS
 from limpet.responses.request import CreateRequest, FunctionTool, ShellTool
@@ -26,10 +33,10 @@ from limpet.server.skills import DeletedSkill, DeletedSkillVersion, Skill, Skill
 
 Json = dict[str, Any]
 REFERENCE = "#/components/schemas/{name}"
-LISTED: tuple[type[Resource], ...] = (Container, ContainerFile, File, Skill, SkillVersion)
+LISTED: tuple[type[Resource], ...] = (Container, ContainerFile, ContainerPort, File, Skill, SkillVersion)
 ANSWERED: tuple[type[WireObject], ...] = (
     *LISTED,
-    *(Response, ShellCallItem, ShellCallOutputItem, Model, ModelList, Alive, GatewayHealth, ErrorAnswer),
+    *(PortLink, Response, ShellCallItem, ShellCallOutputItem, Model, ModelList, Alive, GatewayHealth, ErrorAnswer),
     *(DeletedResponse, DeletedContainer, DeletedContainerFile, DeletedFile, DeletedSkill, DeletedSkillVersion),
 )
 

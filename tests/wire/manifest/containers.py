@@ -327,4 +327,40 @@ CONTAINERS = (
         lines=(48, *span(179, 181)),
         says="The idle TTL is 20 minutes, or what `[features.containers] default_idle_ttl_secs` says.",
     ),
+    Promise(
+        id="container-ports-are-listed",
+        owed_by="C",
+        decided="preview of ports",
+        says="`GET /v1/containers/{id}/ports` lists the TCP ports on which commands of the container listen.",
+    ),
+    Promise(
+        id="container-port-carries-http",
+        owed_by="C",
+        decided="preview of ports",
+        says="What lies below `/v1/containers/{id}/ports/{port}/` is answered by the server on that port, byte for byte.",
+    ),
+    Promise(
+        id="container-port-carries-websocket",
+        owed_by="C",
+        decided="preview of ports",
+        says="WebSockets are carried to a port under the same path.",
+    ),
+    Promise(
+        id="container-port-takes-any-tcp-by-upgrade",
+        owed_by="C",
+        decided="preview of ports",
+        says="`GET /v1/containers/{id}/ports/{port}` with `Upgrade: limpet-tcp` becomes a connection to that port.",
+    ),
+    Promise(
+        id="container-port-link-expires",
+        owed_by="C",
+        decided="preview of ports",
+        says="`POST /v1/containers/{id}/ports/{port}` makes a link that opens that port and nothing else, until it expires.",
+    ),
+    Promise(
+        id="container-port-is-isolated-from-the-gateway",
+        owed_by="C",
+        decided="preview of ports",
+        says="What a port answers sets no cookie, has an origin of its own in a browser, and sees neither key nor cookie of the client.",
+    ),
 )

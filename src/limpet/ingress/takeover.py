@@ -1,0 +1,69 @@
+"""Lets an application cut the connection of its request, or take it over after an upgrade (RFC 9110, 7.8): then bytes go both ways, as
+they are. `tests/wire/test_ports.py` tries it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.http.flow_control import FlowControl
+
+EXTENSION = "limpet.connection"  # its key in the `extensions` of an ASGI scope
+MOST_WAITING = 64 * 1024  # bytes of the client that wait to be read, beyond those of one piece
+
+
+class RawConnection:
+    """The connection after it was taken over."""
+
+    def __init__(self, transport: asyncio.Transport, flow: FlowControl) -> None:
+        self._transport = transport
+        self._flow = flow
+        self._waiting = bytearray()
+        self._has_ended = False
+        self._arrived = asyncio.Event()
+
+    def feed(self, data: bytes) -> None:
+        """Bytes have arrived."""
+        self._waiting += data
+        if len(self._waiting) > MOST_WAITING:
+            self._flow.pause_reading()
+        self._arrived.set()
+
+    def feed_end(self) -> None:
+        """The client sends no more, or is gone."""
+        self._has_ended = True
+        self._arrived.set()
+
+    async def read(self) -> bytes:
+        """The next bytes of the client; empty at its end."""
+        await self._arrived.wait()
+        data = bytes(self._waiting)
+        self._waiting.clear()
+        self._flow.resume_reading()
+        if not self._has_ended:
+            self._arrived.clear()
+        return data
+
+    async def write(self, data: bytes) -> None:
+        """Send; waits while the client does not read. Raises ConnectionResetError where it is gone."""
+        if self._transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        self._transport.write(data)
+        await self._flow.drain()
+
+    def close(self) -> None:
+        """Send what is written, and close."""
+        self._transport.close()
+
+
+class ConnectionControl:
+    """The connection of one request. `take` makes it raw and says what its client has sent already."""
+
+    def __init__(self, *, abort: Callable[[], None], take: Callable[[], RawConnection]) -> None:
+        self.abort = abort
+        self.take = take
+
+
+def control_of(scope: Any) -> ConnectionControl | None:
+    """That of a request; None under a server that has none."""
+    found: ConnectionControl | None = scope.get("extensions", {}).get(EXTENSION)
+    return found
