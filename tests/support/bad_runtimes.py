@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,10 +15,13 @@ import anyio
 from anyio.abc import TaskGroup
 
 from limpet.core.command import START, Aborted, Chunk, Command, Outcome, Position, Script, TimedOut
+from limpet.core.errors import SandboxGone
 from limpet.core.ports import Files, Held, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
 from limpet.runtimes.local.runtime import LocalRuntime
 
 PIPE_BUFFER = 64 << 10
+# With a variable of such a name a command gets a shell of its own, whose variables the kernel shows; not one that waited for it.
+MARK = "TERM_OF_A_TEST"
 
 
 class FaultyProcess:
@@ -182,7 +186,7 @@ class LeakySandbox(FaultySandbox):
 
     async def start(self, command: Command, exec_id: str) -> Process:
         keeps = command.timeout is not None and command.timeout > 0  # what is no time is refused as anywhere
-        env = {**command.env, "LIMPET_TEST_ID": exec_id}
+        env = {**command.env, MARK: exec_id}
         process = await super().start(replace(command, timeout=None if keeps else command.timeout, env=env), exec_id)
         assert isinstance(process, LeakyProcess)
         if keeps and command.timeout is not None:
@@ -254,7 +258,7 @@ class GreedyProcess(FaultyProcess):
         send, receive = anyio.create_memory_object_stream[Chunk](float("inf"))
 
         async def read_ahead() -> None:
-            with send:
+            with send, suppress(SandboxGone):
                 async for chunk in self.real.output(since):
                     send.send_nowait(chunk)
 
@@ -306,7 +310,7 @@ def children_of(pid: int) -> list[int]:
 def is_marked(pid: int, exec_id: str) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return f"LIMPET_TEST_ID={exec_id}".encode() in file.read().split(b"\0")
+            return f"{MARK}={exec_id}".encode() in file.read().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return False
 
