@@ -105,6 +105,7 @@ STRANGE = {
 }
 
 
+@pytest.mark.promise("a-providers-own-end-is-told-in-words-of-the-api")
 @pytest.mark.parametrize("last, shown", STRANGE.values(), ids=STRANGE)
 def test_an_end_in_words_of_its_own_is_told_in_those_that_strict_clients_know(
     provider: Provider, scripted_gateway: Gateway, last: Raw, shown: dict[str, object]

@@ -316,6 +316,16 @@ TOOL = (
         says="A client typed against OpenAI's stream reads every event of a shell response in strict mode.",
     ),
     Promise(
+        id="a-providers-own-end-is-told-in-words-of-the-api",
+        owed_by="A1",
+        lines=(96,),
+        decided="outcomes on the wire",
+        says=(
+            "A provider's failure with a code that OpenAI's API does not have is `server_error` with that code in its message; a "
+            "reason of its own for an incomplete answer is left out."
+        ),
+    ),
+    Promise(
         id="model-is-shown-head-and-tail-of-long-output",
         owed_by="A1",
         lines=(97,),
