@@ -1,10 +1,8 @@
 """The directories of a box on the host, and what of them, and of the host, it sees where. Makes files; starts nothing."""
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from limpet.core.network import DOOR_ADDRESS
 from limpet.core.ports import Offer, SandboxSpec
 from limpet.runtimes.bubblewrap import user_environment
 from limpet.runtimes.bubblewrap.settings import BoxPaths
+from limpet.runtimes.bubblewrap.shared_directory import DirectoryContents, shared_directory
 from limpet.runtimes.bubblewrap.walls import AGENTS_PROGRAMS, BuiltWalls, build
 
 USER = 1000  # inside
@@ -80,8 +79,7 @@ def lay_out(
     files = _make_directories(spec, place, image, user_id)
     _require_passable(place, user_id)
     python, programs = _python(image)
-    mounts = [*_programs(image), *programs, "--ro-bind", str(_settings(place)), "/etc"]
-    mounts += _image_settings(image) if image else _host_settings()
+    mounts = [*_programs(image), *programs, *_shared_settings(place, image, spec, processors)]
     # The kernel lets a box's own root write some settings of its namespaces: kernel.pid_max alone would brick it.
     mounts += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
     private = place.private
@@ -91,8 +89,6 @@ def lay_out(
     for option, shown in (("--bind", files), ("--ro-bind", spec.read_only)):
         for inside, directory in shown.items():
             mounts += [option, str(_reachable(directory, place, user_id, carried)), inside]
-    if processors is not None:
-        mounts += user_environment.write_processors(place.directory / "processors", processors)
     if image is None or not os.path.lexists(image / ".venv"):
         mounts += user_environment.UV_ENVIRONMENT
     environment = user_environment.environment(ENVIRONMENT, spec, processors)
@@ -123,7 +119,6 @@ def _make_directories(spec: SandboxSpec, place: BoxPaths, image: Path | None, us
     private = place.private
     for directory in (*files.values(), *private):
         directory.mkdir(mode=0o700, exist_ok=True)
-    _write_settings(_settings(place), image, spec)
     for directory in {lasting, place.directory, *files.values(), *private}:
         if user_id is not None:
             os.chown(directory, user_id, user_id, follow_symlinks=False)
@@ -140,11 +135,6 @@ def _require_passable(place: BoxPaths, user_id: int | None) -> None:
         )
 
 
-def _settings(place: BoxPaths) -> Path:
-    """Its private /etc."""
-    return place.directory / "etc"
-
-
 def _reachable(directory: Path, place: BoxPaths, user_id: int | None, carried: list[tuple[Path, Path]]) -> Path:
     """Where the box's user can reach that directory: there, or where it is `carried` to."""
     if _closed_above(directory, user_id) is None:
@@ -155,9 +145,22 @@ def _reachable(directory: Path, place: BoxPaths, user_id: int | None, carried: l
     return source
 
 
-def _write_settings(settings: Path, image: Path | None, spec: SandboxSpec) -> None:
-    """A private /etc: one user, no name server but its door's, none of the host's accounts."""
+def _shared_settings(place: BoxPaths, image: Path | None, spec: SandboxSpec, processors: int | None) -> Iterator[str]:
+    """The mounts of what the box shares with others: its /etc with what is left there of the host's or the image's, and the number of
+    its processors."""
+    yield from ("--ro-bind", str(shared_directory(place.shared, _settings(image, spec))), "/etc")
+    yield from _image_settings(image) if image else _host_settings()
+    if processors is not None:
+        counted = shared_directory(place.shared, user_environment.processors_shown(processors))
+        yield from ("--ro-bind", str(counted), user_environment.PROCESSORS)
+
+
+def _settings(image: Path | None, spec: SandboxSpec) -> DirectoryContents:
+    """A box's /etc: one user, no name server but its door's, none of the host's accounts."""
+    base = image or Path("/")
+    ours = user_environment.settings(base)
     texts = {
+        **ours.texts,
         "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{USER}:{USER}:agent:{HOME}:/bin/bash\n"
         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
         "group": f"root:x:0:\nagent:x:{USER}:\nnogroup:x:65534:\n",
@@ -166,28 +169,24 @@ def _write_settings(settings: Path, image: Path | None, spec: SandboxSpec) -> No
         "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nprotocols: files\nservices: files\n",
         "resolv.conf": _NAME_SERVER if Offer.NETWORK_POLICY in spec.needs else "",
     }
-    (settings / "ssl/certs").mkdir(parents=True)
-    for file, text in texts.items():
-        (settings / file).write_text(text)
-    base = image or Path("/")
-    user_environment.write_settings(settings, base)
-    for bundle in _BUNDLES:
-        if (source := base / bundle.lstrip("/")).is_file():
-            shutil.copyfile(source, settings / CERTIFICATES.removeprefix("/etc/"))
-            break
+    copies, certificates = {}, CERTIFICATES.removeprefix("/etc/")
+    bundles = (base / bundle.lstrip("/") for bundle in _BUNDLES)
+    if (bundle := next((bundle for bundle in bundles if bundle.is_file()), None)) is not None:
+        copies[certificates] = bundle
     else:
-        (settings / CERTIFICATES.removeprefix("/etc/")).touch()
-    if image is not None:
-        for entry in _entries(image / "etc"):
-            if not (settings / entry.name).exists():
-                (settings / entry.name).symlink_to(f"{_IMAGE_SETTINGS}/{entry.name}")
-        return
-    for file in _HARMLESS_FILES:
-        with suppress(FileNotFoundError):
-            shutil.copyfile(f"/etc/{file}", settings / file)
-    for directory in _HARMLESS_SETTINGS:
-        if Path("/etc", directory).is_dir():
-            (settings / directory).mkdir()
+        texts[certificates] = ""
+    links, directories = dict(ours.links), ours.directories
+    if image is None:
+        copies |= {file: path for file in _HARMLESS_FILES if (path := Path("/etc", file)).is_file()}
+        directories += tuple(name for name in _HARMLESS_SETTINGS if Path("/etc", name).is_dir())
+    else:
+        known = {path.partition("/")[0] for path in (*texts, *ours.programs, *copies, *links, *directories)}
+        links |= {name: f"{_IMAGE_SETTINGS}/{name}" for name in _names(image / "etc") if name not in known}
+    return DirectoryContents(texts=texts, programs=ours.programs, copies=copies, links=links, directories=directories)
+
+
+def _names(directory: Path) -> list[str]:
+    return [entry.name for entry in _entries(directory)]
 
 
 def _entries(directory: Path) -> list[Path]:

@@ -74,8 +74,13 @@ class BoxPaths:
 
     @property
     def directory(self) -> Path:
-        """Its private /etc, /tmp and, where it has no lasting directory, its files. Goes with it."""
+        """Its /tmp and, where it has no lasting directory, its files. Goes with it."""
         return self.home / "boxes" / self.short
+
+    @property
+    def shared(self) -> Path:
+        """What all boxes of this home are shown and none can write."""
+        return self.home / "shared"
 
     @property
     def private(self) -> tuple[Path, Path]:

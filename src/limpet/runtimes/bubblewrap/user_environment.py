@@ -6,12 +6,13 @@ System-wide settings only, below any of the user's own: `~/.gitconfig`, `~/.npmr
 
 import math
 import os
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 
 from limpet.core.box_directories import DATA, HOME
 from limpet.core.ports import SandboxSpec
+from limpet.runtimes.bubblewrap.shared_directory import DirectoryContents
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OWN = f"{HOME}/.local"  # where pip, uv and npm install; Python's user base (site.USER_BASE)
@@ -90,30 +91,25 @@ def shown_processors(cpus: float | None) -> int | None:
     return None if cpus is None else max(1, min(math.ceil(cpus), len(os.sched_getaffinity(0))))
 
 
-def write_processors(directory: Path, count: int) -> tuple[str, ...]:
-    """The mount that tells programs how many processors there are (sysconf(3), lscpu), made in `directory`. A box has no other /sys."""
-    directory.mkdir(mode=0o755)
+def processors_shown(count: int) -> DirectoryContents:
+    """What tells programs how many processors there are (sysconf(3), lscpu), for PROCESSORS. A box has no other /sys."""
     text = "0\n" if count == 1 else f"0-{count - 1}\n"
-    for name in ("online", "possible", "present"):
-        (directory / name).write_text(text)
-    return ("--ro-bind", str(directory), PROCESSORS)
+    return DirectoryContents(texts=dict.fromkeys(("online", "possible", "present"), text))
 
 
-def write_settings(settings: Path, base: Path) -> None:
-    """The settings, in a box's private /etc; what an image has of them stays its own. `base` is the root of the box's programs."""
-    for name, text in _SETTINGS.items():
-        if _is_ours(base, name):
-            (settings / name).write_text(text)
-    if (base / "usr/share/zoneinfo/Etc/UTC").exists() and _is_ours(base, "localtime"):
-        (settings / "localtime").symlink_to("/usr/share/zoneinfo/Etc/UTC")
-    programs = settings / "limpet/bin"
-    programs.mkdir(parents=True)
-    (settings / "limpet/hints").write_text(_hints())
-    (settings / "limpet/command-not-found").write_text(_NOT_FOUND)
-    for name, path in _powerless(base):
-        file = programs / name
-        file.write_text(_EXPLAINING % (path, name))
-        file.chmod(0o755)
+def settings(base: Path) -> DirectoryContents:
+    """The settings, for a box's /etc; what an image has of them stays its own. `base` is the root of the box's programs."""
+    is_timed = (base / "usr/share/zoneinfo/Etc/UTC").exists() and _is_ours(base, "localtime")
+    return DirectoryContents(
+        texts={
+            **{name: text for name, text in _SETTINGS.items() if _is_ours(base, name)},
+            "limpet/hints": _hints(),
+            "limpet/command-not-found": _NOT_FOUND,
+        },
+        programs={f"limpet/bin/{name}": _EXPLAINING % (path, name) for name, path in _powerless(base)},
+        links={"localtime": "/usr/share/zoneinfo/Etc/UTC"} if is_timed else {},
+        directories=("limpet/bin",),
+    )
 
 
 def _is_ours(base: Path, name: str) -> bool:
@@ -151,10 +147,29 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _powerless(base: Path) -> Iterator[tuple[str, str]]:
+def _powerless(base: Path) -> tuple[tuple[str, str], ...]:
     """Each such program that is there, with its path in the box."""
-    for name in _POWERLESS:
-        for directory in SYSTEM_PATH.split(":"):
-            if os.path.lexists(base / directory.lstrip("/") / name):
-                yield name, f"{directory}/{name}"
-                break
+    return _powerless_in(base, tuple(map(_changed, _below(base))))
+
+
+@lru_cache(maxsize=64)
+def _powerless_in(base: Path, _: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
+    """The same, as long as none of the directories has changed."""
+    places = tuple(zip(SYSTEM_PATH.split(":"), _below(base), strict=True))
+    first = (
+        (name, next((shown for shown, place in places if os.path.lexists(f"{place}/{name}")), None))
+        for name in _POWERLESS
+    )
+    return tuple((name, f"{shown}/{name}") for name, shown in first if shown is not None)
+
+
+def _below(base: Path) -> list[str]:
+    """Where the directories of the PATH lie on the host."""
+    return [os.path.join(base, directory.lstrip("/")) for directory in SYSTEM_PATH.split(":")]
+
+
+def _changed(directory: str) -> int:
+    try:
+        return os.stat(directory).st_mtime_ns
+    except OSError:
+        return 0

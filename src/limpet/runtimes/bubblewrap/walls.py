@@ -144,7 +144,8 @@ def _options(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 def _bases(place: BoxPaths, image: Path | None) -> tuple[Path, ...]:
     system = (image,) if image is not None else ()
-    return (place.directory, *system, *(Path("/", name) for name in ("usr", "etc", "bin", "sbin", "lib", "lib64")))
+    host = (Path("/", name) for name in ("usr", "etc", "bin", "sbin", "lib", "lib64"))
+    return (place.directory, place.shared, *system, *host)
 
 
 def _without_programs(option: tuple[str, ...], sources: _Sources, carried: Mapping[Path, Path]) -> tuple[str, ...]:
