@@ -78,9 +78,16 @@ class Session:
         heard.set()
 
 
-@pytest.fixture(params=["local", "bubblewrap"])
-async def box(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Workspace]:
-    async with workspace_on(request.param, home) as workspace:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A module names the runtimes in RUNTIMES that its tests are asked on; local and bubblewrap where it names none."""
+    if "runtime_name" in metafunc.fixturenames:
+        names = getattr(metafunc.module, "RUNTIMES", ("local", "bubblewrap"))
+        metafunc.parametrize("runtime_name", names, scope="module")
+
+
+@pytest.fixture
+async def box(runtime_name: str, home: Path) -> AsyncIterator[Workspace]:
+    async with workspace_on(runtime_name, home) as workspace:
         yield workspace
 
 
@@ -91,11 +98,11 @@ async def bash(box: Workspace) -> AsyncIterator[Session]:
         yield session
 
 
-@pytest.fixture(scope="module", params=["local", "bubblewrap"])
-async def lasting_box(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIterator[Workspace]:
+@pytest.fixture(scope="module")
+async def lasting_box(runtime_name: str, anyio_backend: str) -> AsyncIterator[Workspace]:
     """One for all tests of a file whose sessions do not see each other."""
     with short_home() as home:
-        async with workspace_on(request.param, home) as workspace:
+        async with workspace_on(runtime_name, home) as workspace:
             yield workspace
 
 

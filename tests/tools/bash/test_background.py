@@ -17,6 +17,8 @@ from tests.support.users import again_as_an_ordinary_user
 from tests.tools.bash.conftest import MOST, Session
 
 pytestmark = pytest.mark.anyio
+# One agent keeps the processes of both runtimes, and tests/contract asks each of them for all that a task needs of it.
+RUNTIMES = ("bubblewrap",)
 
 
 @pytest.mark.statement("s2-async-returns-a-task", "s2-nine-parameters-are-hidden")

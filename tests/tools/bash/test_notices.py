@@ -11,6 +11,8 @@ from limpet.workspace.workspace import Workspace
 from tests.tools.bash.conftest import MOST, Session
 
 pytestmark = pytest.mark.anyio
+# One agent keeps the processes of both runtimes, and tests/contract asks each of them for all that a task needs of it.
+RUNTIMES = ("bubblewrap",)
 
 
 @pytest.mark.statement("s2-matching-lines-are-pushed")
