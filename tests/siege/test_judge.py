@@ -5,36 +5,33 @@ from dataclasses import replace
 
 import pytest
 
+from tests.siege import judge
 from tests.siege.attack import load, names, title
-from tests.siege.judge import (
-    LOG_BOUND,
-    MEMORY_BOUND,
-    MIB,
-    Durations,
-    Siege,
-    Window,
-    comes_again,
-    complaints,
-    is_calm,
-    red,
-    table,
-)
 
-QUIET = Window(commands=Durations(seconds=(0.1,) * 99 + (3.0,)), livez=Durations(seconds=(0.01,) * 100))
-HELD = Siege(attack="x", user="root", during=QUIET, memory_before=MIB, memory_peak=9 * MIB, memory_after=2 * MIB)
+QUIET = judge.Window(
+    commands=judge.Durations(seconds=(0.1,) * 99 + (3.0,)), livez=judge.Durations(seconds=(0.01,) * 100)
+)
+HELD = judge.Siege(
+    attack="x",
+    user="root",
+    during=QUIET,
+    memory_before=judge.MIB,
+    memory_peak=9 * judge.MIB,
+    memory_after=2 * judge.MIB,
+)
 
 
 @pytest.mark.parametrize("share, found", [(0.5, 50.0), (0.99, 99.0), (1.0, 100.0), (0.0, 1.0)])
 def test_a_percentile_is_the_nearest_rank(share: float, found: float) -> None:
-    assert Durations(seconds=tuple(float(each) for each in range(100, 0, -1))).at(share) == found
+    assert judge.Durations(seconds=tuple(float(each) for each in range(100, 0, -1))).at(share) == found
 
 
 def test_where_nothing_was_measured_nothing_was_in_time() -> None:
-    assert Durations(seconds=()).at(0.5) == math.inf
+    assert judge.Durations(seconds=()).at(0.5) == math.inf
 
 
 def test_one_slow_command_in_a_hundred_is_within_the_promise() -> None:
-    assert complaints(HELD) == []
+    assert judge.complaints(HELD) == []
 
 
 @pytest.mark.parametrize(
@@ -43,20 +40,23 @@ def test_one_slow_command_in_a_hundred_is_within_the_promise() -> None:
         ({"ended": ("the gateway",)}, "the gateway ended"),
         ({"broken": ("a claim does not hold",)}, "a claim does not hold"),
         ({"during": replace(QUIET, failures=("503",))}, "the first: 503"),
-        ({"during": replace(QUIET, commands=Durations(seconds=(0.1, 1.01)))}, "p99 of others' commands is 1010 ms"),
-        ({"during": replace(QUIET, commands=Durations(seconds=()))}, "p99 of others' commands is never"),
-        ({"during": replace(QUIET, livez=Durations(seconds=(0.101,)))}, "p99 of /livez is 101 ms"),
+        (
+            {"during": replace(QUIET, commands=judge.Durations(seconds=(0.1, 1.01)))},
+            "p99 of others' commands is 1010 ms",
+        ),
+        ({"during": replace(QUIET, commands=judge.Durations(seconds=()))}, "p99 of others' commands is never"),
+        ({"during": replace(QUIET, livez=judge.Durations(seconds=(0.101,)))}, "p99 of /livez is 101 ms"),
         ({"late": ("a claim on time does not hold",)}, "a claim on time does not hold"),
-        ({"memory_after": 2 * MIB + MEMORY_BOUND}, "did not come back"),
-        ({"logged": LOG_BOUND + 1}, "were logged"),
+        ({"memory_after": 2 * judge.MIB + judge.MEMORY_BOUND}, "did not come back"),
+        ({"logged": judge.LOG_BOUND + 1}, "were logged"),
     ],
 )
 def test_whatever_is_beyond_the_promise_is_said(change: dict[str, object], word: str) -> None:
-    (said,) = complaints(replace(HELD, **change))  # type: ignore[arg-type]  # fields of Siege
+    (said,) = judge.complaints(replace(HELD, **change))  # type: ignore[arg-type]  # fields of judge.Siege
     assert word in said
 
 
-SLOW = replace(HELD, during=replace(QUIET, livez=Durations(seconds=(0.101,))))
+SLOW = replace(HELD, during=replace(QUIET, livez=judge.Durations(seconds=(0.101,))))
 ENDED = replace(HELD, ended=("the gateway",))
 
 
@@ -70,13 +70,13 @@ ENDED = replace(HELD, ended=("the gateway",))
         ([SLOW, SLOW, HELD], set()),
         ([SLOW, replace(HELD, attack="y")], {"x"}),
         ([ENDED, HELD], {"x"}),  # no noise of the machine ends a process
-        ([replace(HELD, memory_after=MIB + MEMORY_BOUND + 1), HELD], {"x"}),
+        ([replace(HELD, memory_after=judge.MIB + judge.MEMORY_BOUND + 1), HELD], {"x"}),
         ([replace(HELD, broken=("a claim does not hold",)), HELD], {"x"}),
         ([replace(HELD, during=replace(QUIET, failures=("503",))), HELD], {"x"}),
     ],
 )
-def test_a_fault_is_red_and_a_delay_where_it_comes_each_time(sieges: list[Siege], found: set[str]) -> None:
-    assert red(sieges) == found
+def test_a_fault_is_red_and_a_delay_where_it_comes_each_time(sieges: list[judge.Siege], found: set[str]) -> None:
+    assert judge.red(sieges) == found
 
 
 @pytest.mark.parametrize(
@@ -93,20 +93,20 @@ def test_a_fault_is_red_and_a_delay_where_it_comes_each_time(sieges: list[Siege]
         ([SLOW, replace(HELD, attack="y"), SLOW], True),
     ],
 )
-def test_an_attack_is_tried_three_times_where_others_only_waited(sieges: list[Siege], again: bool) -> None:
-    assert comes_again(sieges, "x") == again
+def test_an_attack_is_tried_three_times_where_others_only_waited(sieges: list[judge.Siege], again: bool) -> None:
+    assert judge.comes_again(sieges, "x") == again
 
 
 def test_a_machine_is_calm_where_half_of_the_bounds_holds_without_an_attack() -> None:
-    assert is_calm(QUIET)
-    assert not is_calm(replace(QUIET, failures=("503",)))
-    assert not is_calm(replace(QUIET, livez=Durations(seconds=(0.051,))))
-    assert not is_calm(replace(QUIET, commands=Durations(seconds=(0.51,))))
-    assert not is_calm(replace(QUIET, commands=Durations(seconds=())))
+    assert judge.is_calm(QUIET)
+    assert not judge.is_calm(replace(QUIET, failures=("503",)))
+    assert not judge.is_calm(replace(QUIET, livez=judge.Durations(seconds=(0.051,))))
+    assert not judge.is_calm(replace(QUIET, commands=judge.Durations(seconds=(0.51,))))
+    assert not judge.is_calm(replace(QUIET, commands=judge.Durations(seconds=())))
 
 
 def test_the_table_shows_the_baseline_and_why_a_siege_is_red() -> None:
-    lines = table(QUIET, [HELD, replace(HELD, attack="y", ended=("the gateway",)), SLOW])
+    lines = judge.table(QUIET, [HELD, replace(HELD, attack="y", ended=("the gateway",)), SLOW])
     assert [line.split()[0] for line in lines] == ["attack", "(quiet)", "x", "y", "the", "x", "p99"]
     assert [line.split()[-1] for line in (lines[2], lines[3], lines[5])] == ["holds", "RED", "slow"]
 

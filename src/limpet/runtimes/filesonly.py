@@ -13,37 +13,23 @@ from anyio import to_thread
 
 from limpet.core.box_directories import LASTING
 from limpet.core.command import Command
-from limpet.core.errors import BadCommand, SandboxClosed, SandboxGone
-from limpet.core.ports import Files, Held, Offer, Probe, Process, SandboxRef, SandboxSpec
+from limpet.core.errors import BadCommand, SandboxGone
+from limpet.core.ports import Held, Offer, Probe, Process, SandboxRef, SandboxSpec
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.impossible import refuse_impossible_spec
 from limpet.runtimes.open_beneath import remove_tree
+from limpet.runtimes.open_sandbox import OpenSandbox
 
 NAME = "files"
 OFFERS = frozenset({Offer.DIRECTORY, Offer.ISOLATION})
 
 
-class FilesSandbox:
+class FilesSandbox(OpenSandbox):
     """core.ports.Sandbox without commands. `temporary` goes with it."""
 
     def __init__(self, ref: SandboxRef, roots: Mapping[str, Path], temporary: Path | None) -> None:
-        self._ref = ref
-        self._files: HostFiles | None = HostFiles(roots)
+        super().__init__(ref, HostFiles(roots))
         self._temporary = temporary
-
-    @property
-    def ref(self) -> SandboxRef:
-        return self._ref
-
-    @property
-    def boot_id(self) -> str:
-        return self._ref.boot_id
-
-    @property
-    def files(self) -> Files:
-        if self._files is None:
-            raise SandboxClosed
-        return self._files
 
     async def start(self, command: Command, exec_id: str) -> Process:
         raise BadCommand("This sandbox has files and runs nothing. Open a workspace with a shell to run commands.")
@@ -52,14 +38,13 @@ class FilesSandbox:
         return None
 
     async def touch(self) -> None:
-        if self._files is None:
-            raise SandboxClosed
+        self._require_open()
 
     async def release(self) -> None:
         await self.destroy()  # it cannot be attached to again
 
     async def destroy(self) -> None:
-        self._files = None
+        self._closed = True
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
             await to_thread.run_sync(remove_tree, temporary)

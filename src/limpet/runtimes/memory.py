@@ -19,9 +19,10 @@ from bashkit import Bash, ExecResult, ExecutionProfile, FileSystem
 
 from limpet.core.box_directories import DATA, HOME, OWN
 from limpet.core.command import Aborted, Argv, Command, Exited, Outcome, Script, Stream, TimedOut
-from limpet.core.errors import BadCommand, BootFailed, OfferMissing, SandboxClosed, SandboxGone, WorkingDirectoryMissing
-from limpet.core.ports import Files, Held, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
+from limpet.core.errors import BadCommand, BootFailed, OfferMissing, SandboxGone, WorkingDirectoryMissing
+from limpet.core.ports import Held, Offer, Probe, Process, Sandbox, SandboxRef, SandboxSpec
 from limpet.runtimes.impossible import refuse_impossible, refuse_impossible_spec
+from limpet.runtimes.open_sandbox import OpenSandbox
 from limpet.runtimes.spooled_process import SpooledProcess
 from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 from limpet.runtimes.virtualfiles import VirtualFiles
@@ -98,35 +99,20 @@ class MemoryProcess(SpooledProcess):
         return partial(self._spool.append, stream)
 
 
-class MemorySandbox:
+class MemorySandbox(OpenSandbox):
     """core.ports.Sandbox. Its runtime runs `serve` in a task."""
 
     def __init__(self, ref: SandboxRef, *, env: Mapping[str, str], inject_fault: InjectFault | None = None) -> None:
-        self._ref = ref
+        self._systems = {root: empty_file_system() for root in OWN}
+        super().__init__(ref, VirtualFiles(self._systems))
         self._inject_fault = inject_fault
         self._env = env
-        self._systems = {root: empty_file_system() for root in OWN}
-        self._files = VirtualFiles(self._systems)
         self._processes: dict[str, MemoryProcess] = {}
         self._supervisor: BoxSupervisor | None = None
-        self._closed = False
         self._failure: str | None = None
         self._serves = anyio.Event()
         self._ends = anyio.Event()
         self._served = anyio.Event()
-
-    @property
-    def ref(self) -> SandboxRef:
-        return self._ref
-
-    @property
-    def boot_id(self) -> str:
-        return self._ref.boot_id
-
-    @property
-    def files(self) -> Files:
-        self._require_open()
-        return self._files
 
     async def serving(self) -> None:
         """Returns once `serve` takes commands."""
@@ -211,8 +197,7 @@ class MemorySandbox:
         return bash
 
     def _require_open(self) -> None:
-        if self._closed:
-            raise SandboxClosed
+        super()._require_open()
         if self._failure is not None:
             raise SandboxGone(self._failure)
 

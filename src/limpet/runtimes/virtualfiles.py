@@ -13,17 +13,8 @@ from typing import Any
 
 from bashkit import FileSystem
 
+from limpet.core import errors
 from limpet.core.box_directories import DATA
-from limpet.core.errors import (
-    FileError,
-    FileForbidden,
-    FileMissing,
-    FileTooLarge,
-    NotADirectory,
-    NotAFile,
-    PathOutside,
-    SandboxFull,
-)
 from limpet.core.ports import MOST_READ, FileKind, FileStat
 
 PIECE = 1 << 20
@@ -59,7 +50,7 @@ class VirtualFiles:
         data = self._content(place)[start:]
         data = data if length is None else data[:length]
         if len(data) > (most := MOST_READ if limit is None else limit):
-            raise FileTooLarge(path, len(data), most)
+            raise errors.FileTooLarge(path, len(data), most)
         return data
 
     async def stream(self, path: str, *, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
@@ -72,7 +63,7 @@ class VirtualFiles:
         place = self._place(path)
         self._refuse_links(place, itself=True)
         if self._kind(place, place.inner) == "directory":
-            raise NotAFile(path, "directory")
+            raise errors.NotAFile(path, "directory")
         unfinished = posixpath.join(place.parent, f".limpet-{secrets.token_hex(8)}.part")
         try:
             place.system.mkdir(place.parent, recursive=True)
@@ -89,7 +80,7 @@ class VirtualFiles:
         place = self._place(path)
         self._refuse_links(place, itself=True)
         if self._require(place) != "directory":
-            raise NotADirectory(path)
+            raise errors.NotADirectory(path)
         found = islice(self._below(place, place.inner, recursive), limit)
         return sorted(found, key=lambda found: found.path)
 
@@ -104,7 +95,7 @@ class VirtualFiles:
         place = self._place(path)
         self._refuse_links(place, itself=True)
         if self._kind(place, place.inner) not in (None, "directory"):
-            raise NotADirectory(path)
+            raise errors.NotADirectory(path)
         try:
             place.system.mkdir(place.inner, recursive=True)
         except RuntimeError as error:
@@ -115,7 +106,7 @@ class VirtualFiles:
         place = self._place(path)
         self._refuse_links(place, itself=False)
         if place.inner == "/":
-            raise FileForbidden(path)
+            raise errors.FileForbidden(path)
         self._require(place)
         try:
             place.system.remove(place.inner, recursive=True)
@@ -124,15 +115,15 @@ class VirtualFiles:
 
     def _place(self, asked: str) -> _VirtualPath:
         if "\0" in asked:
-            raise FileError(asked, "A path cannot hold a NUL byte.")
+            raise errors.FileError(asked, "A path cannot hold a NUL byte.")
         if any("\ud800" <= letter <= "\udfff" for letter in asked):
-            raise FileError(asked, "A path cannot hold a lone surrogate, which is no character.")
+            raise errors.FileError(asked, "A path cannot hold a lone surrogate, which is no character.")
         path = posixpath.normpath(posixpath.join(DATA, asked))
         path = path[1:] if path.startswith("//") else path
         for root in sorted(self._roots, key=len, reverse=True):
             if path == root or path.startswith(f"{root}/"):
                 return _VirtualPath(asked=asked, path=path, system=self._roots[root], inner=path[len(root) :] or "/")
-        raise PathOutside(asked, sorted(self._roots))
+        raise errors.PathOutside(asked, sorted(self._roots))
 
     def _refuse_links(self, place: _VirtualPath, *, itself: bool) -> None:
         """A link on the way, or with `itself` the last part, raises PathOutside; a file on the way NotADirectory."""
@@ -141,14 +132,14 @@ class VirtualFiles:
             last = count == len(parts)
             kind = self._kind(place, "/" + "/".join(parts[:count]))
             if kind == "link" and (itself or not last):
-                raise PathOutside(place.asked, sorted(self._roots))
+                raise errors.PathOutside(place.asked, sorted(self._roots))
             if kind not in (None, "directory") and not last:
-                raise NotADirectory(place.asked)
+                raise errors.NotADirectory(place.asked)
 
     def _require(self, place: _VirtualPath) -> FileKind:
         kind = self._kind(place, place.inner)
         if kind is None:
-            raise FileMissing(place.asked)
+            raise errors.FileMissing(place.asked)
         return kind
 
     def _kind(self, place: _VirtualPath, inner: str) -> FileKind | None:
@@ -163,7 +154,7 @@ class VirtualFiles:
         self._refuse_links(place, itself=True)
         kind = self._require(place)
         if kind != "file":
-            raise NotAFile(place.asked, kind)
+            raise errors.NotAFile(place.asked, kind)
         try:
             return place.system.read_file(place.inner)
         except RuntimeError as error:
@@ -193,7 +184,9 @@ class VirtualFiles:
 def _translated(place: _VirtualPath, error: RuntimeError) -> Exception:
     text = str(error).removeprefix("io error: ")
     if "too large" in text or "limit" in text:
-        return SandboxFull(f"There is no room in memory to write {place.asked}: {text}. Write less, or delete files.")
+        return errors.SandboxFull(
+            f"There is no room in memory to write {place.asked}: {text}. Write less, or delete files."
+        )
     if "not a directory" in text:
-        return NotADirectory(place.asked)
-    return FileError(place.asked, f"{place.asked} cannot be used: {text}.")
+        return errors.NotADirectory(place.asked)
+    return errors.FileError(place.asked, f"{place.asked} cannot be used: {text}.")

@@ -64,9 +64,7 @@ class Uploads:
     def __init__(
         self, db: Database, blob_storage: BlobStorage, *, clock: Clock | None = None, quota: QuotaSettings = NO_QUOTA
     ) -> None:
-        self._db = db
-        self._blob_storage = blob_storage
-        self._quota = quota
+        self._db, self._blob_storage, self._quota = db, blob_storage, quota
         self._clock = clock or SystemClock()
         self._stack = AsyncExitStack()
         self.trouble: str | None = None

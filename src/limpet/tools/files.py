@@ -1,7 +1,6 @@
 """The file tools of a workspace, `workspace__<name>__read_file` and its kind: one shape, eight operations (`operations`)."""
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import anyio
@@ -10,25 +9,20 @@ from limpet.tools.arguments import read
 from limpet.tools.failures import EXPECTED, LONGEST, brief, explained
 from limpet.tools.operations import OPERATIONS, Operation
 from limpet.tools.tool import JsonObject, failure
-from limpet.tools.view import redacted, screened
+from limpet.tools.view import ScreenedTool, redacted
 from limpet.workspace.names import tool_name
 from limpet.workspace.workspace import Workspace
 
 PATIENCE = 30.0  # seconds of one operation
 
 
-class FileTool:
+class FileTool(ScreenedTool):
     """`tools.tool.Tool` for one operation on the files."""
 
     def __init__(self, workspace: Workspace, name: str, operation: Operation) -> None:
-        self._workspace = workspace
+        super().__init__(workspace)
         self._name = name
         self._operation = operation
-
-    @cached_property
-    def _view(self) -> Workspace:
-        """Made once: its rules are compiled."""
-        return screened(self._workspace)
 
     @property
     def name(self) -> str:

@@ -1,7 +1,6 @@
 """The tool `workspace__<name>__run`: a command in a workspace's shell, for a model (docs/library.md, "Tools for models")."""
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 from limpet.core.command import STREAMS, Aborted, Exited, Lost, Outcome, Stream, TimedOut
@@ -11,7 +10,7 @@ from limpet.tools.events import STDERR, STDOUT, Build, LiveEvents, OnEvent, Tool
 from limpet.tools.failures import EXPECTED, explained
 from limpet.tools.output import show_whole
 from limpet.tools.tool import JsonObject
-from limpet.tools.view import redacted, screened
+from limpet.tools.view import ScreenedTool, redacted
 from limpet.workspace.audit import Call
 from limpet.workspace.names import tool_name
 from limpet.workspace.result import RunResult
@@ -40,18 +39,13 @@ _PARAMETERS: JsonObject = {
 }
 
 
-class RunTool:
+class RunTool(ScreenedTool):
     """`tools.tool.Tool`. `on_event` gets `workspace_stdout` and `workspace_stderr` while output arrives, and is awaited."""
 
     def __init__(self, workspace: Workspace, name: str, *, on_event: OnEvent | None = None) -> None:
-        self._workspace = workspace
+        super().__init__(workspace)
         self._name = name
         self._on_event = on_event
-
-    @cached_property
-    def _view(self) -> Workspace:
-        """Made once: its rules are compiled."""
-        return screened(self._workspace)
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ Only a runtime without walls has two names for one place: commands there know th
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from limpet.core.ports import FileStat
 from limpet.guard.redaction.redactor import Redaction
@@ -14,6 +15,18 @@ from limpet.workspace.workspace import Workspace
 def screened(workspace: Workspace) -> Workspace:
     """The same box, with output that is screened at least by the default rules."""
     return workspace if workspace.screens else workspace.guarded(redaction=Redaction())
+
+
+class ScreenedTool:
+    """A tool that shows a model the workspace's results as `screened` does."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    @cached_property
+    def _view(self) -> Workspace:
+        """Made once: its rules are compiled."""
+        return screened(self._workspace)
 
 
 def redacted(workspace: Workspace, value: JsonObject) -> JsonObject:

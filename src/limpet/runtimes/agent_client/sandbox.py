@@ -6,14 +6,7 @@ from typing import NoReturn
 
 from limpet.core.box_directories import DATA
 from limpet.core.command import Command, Lost, Outcome, Script
-from limpet.core.errors import (
-    BadCommand,
-    OfferMissing,
-    SandboxClosed,
-    SandboxFull,
-    SandboxGone,
-    WorkingDirectoryMissing,
-)
+from limpet.core.errors import BadCommand, OfferMissing, SandboxFull, SandboxGone, WorkingDirectoryMissing
 from limpet.core.ports import Files, Offer, SandboxRef
 from limpet.runtimes.agent import wire
 from limpet.runtimes.agent_client.client import Client
@@ -21,12 +14,17 @@ from limpet.runtimes.agent_client.events import Answer, CommandFinished, Command
 from limpet.runtimes.agent_client.pending import AnswerOverdue, OutputSubscription, Pending
 from limpet.runtimes.agent_client.process import BoxProcess
 from limpet.runtimes.impossible import refuse_impossible
+from limpet.runtimes.open_sandbox import OpenSandbox
 
+# What every sandbox can do whose commands an agent owns.
+OFFERS_OF_AGENTS = frozenset(
+    {Offer.ARGV, Offer.STREAMING, Offer.STDIN, Offer.PTY, Offer.SIGNALS, Offer.CONCURRENT, Offer.DETACHED}
+)
 # Sees to it that a command which is being started, with that start pending, ends in so many seconds.
 HoldLimit = Callable[[BoxProcess, Pending, float], None]
 
 
-class AgentSandbox:
+class AgentSandbox(OpenSandbox):
     """core.ports.Sandbox. `ending` ends it and clears what it had; `leaving` only lets go of it; `hold_limit` is asked for each command
     that has a time limit, where the runtime does not leave that to the agent alone."""
 
@@ -41,28 +39,13 @@ class AgentSandbox:
         leaving: Callable[[], Awaitable[None]],
         hold_limit: HoldLimit | None = None,
     ) -> None:
-        self._ref = ref
+        super().__init__(ref, files)
         self._client = client
-        self._files = files
         self._offers = offers
         self._ending = ending
         self._leaving = leaving
         self._hold_limit = hold_limit
         self._processes: dict[int, BoxProcess] = {}
-        self._closed = False
-
-    @property
-    def ref(self) -> SandboxRef:
-        return self._ref
-
-    @property
-    def boot_id(self) -> str:
-        return self._ref.boot_id
-
-    @property
-    def files(self) -> Files:
-        self._require_open()
-        return self._files
 
     async def start(self, command: Command, exec_id: str) -> BoxProcess:
         self._require_open()
@@ -165,10 +148,6 @@ class AgentSandbox:
         if not self._closed:
             self._closed = True
             await self._ending()
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise SandboxClosed
 
 
 def _asked(command: Command) -> dict[str, object]:

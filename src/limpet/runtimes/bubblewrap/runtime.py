@@ -16,6 +16,7 @@ from anyio import to_thread
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, RuntimeUnavailable, SandboxClosed, SandboxGone
 from limpet.core.ports import Held, Offer, Probe, SandboxRef, SandboxSpec, WhileOwned
+from limpet.runtimes.agent_client.sandbox import OFFERS_OF_AGENTS
 from limpet.runtimes.bubblewrap import box, ending, probe, walls
 from limpet.runtimes.bubblewrap.layout import lay_out
 from limpet.runtimes.bubblewrap.leftovers import traces
@@ -38,22 +39,7 @@ from limpet.runtimes.impossible import refuse_impossible_spec
 from limpet.runtimes.installed_programs import installed_programs
 from limpet.runtimes.supervisor import InjectFault
 
-_OFFERS = frozenset(
-    {
-        Offer.ARGV,
-        Offer.STREAMING,
-        Offer.STDIN,
-        Offer.PTY,
-        Offer.SIGNALS,
-        Offer.CONCURRENT,
-        Offer.DETACHED,
-        Offer.DIRECTORY,
-        Offer.ATTACH,
-        Offer.PORTS,
-        Offer.ISOLATION,
-        Offer.NETWORK_POLICY,
-    }
-)
+_OFFERS = OFFERS_OF_AGENTS | {Offer.DIRECTORY, Offer.ATTACH, Offer.PORTS, Offer.ISOLATION, Offer.NETWORK_POLICY}
 _SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PROBE_WITHIN = 10.0
 

@@ -8,23 +8,12 @@ from limpet.core.errors import WorkingDirectoryMissing
 from limpet.core.ports import Offer, SandboxRef
 from limpet.runtimes.agent_client.client import Client
 from limpet.runtimes.agent_client.process import BoxProcess
-from limpet.runtimes.agent_client.sandbox import AgentSandbox
+from limpet.runtimes.agent_client.sandbox import OFFERS_OF_AGENTS, AgentSandbox
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.local.paths import TERMINAL, LocalPaths
 
 NAME = "local"
-OFFERS = frozenset(
-    {
-        Offer.ARGV,
-        Offer.STREAMING,
-        Offer.STDIN,
-        Offer.PTY,
-        Offer.SIGNALS,
-        Offer.CONCURRENT,
-        Offer.DETACHED,
-        Offer.DIRECTORY,
-    }
-)
+OFFERS = OFFERS_OF_AGENTS | {Offer.DIRECTORY}
 
 
 class LocalSandbox(AgentSandbox):

@@ -1,7 +1,6 @@
 """The tool `shell_cmd`: one program, for a user who asked for it, without a shell, inside a trusted directory."""
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import anyio
@@ -18,7 +17,7 @@ from limpet.tools.shell_cmd.executions import Execution, Executions
 from limpet.tools.shell_cmd.report import Detail, Report, as_json, as_markdown, assistant_text, how_it_ended
 from limpet.tools.shell_cmd.request import NAME, PARAMETERS, ShellCmdRequest, is_ai_command, read_request
 from limpet.tools.tool import JsonObject
-from limpet.tools.view import as_files_know, redacted, screened
+from limpet.tools.view import ScreenedTool, as_files_know, redacted
 from limpet.workspace.audit import Call
 from limpet.workspace.result import RunResult
 from limpet.workspace.workspace import Workspace
@@ -32,7 +31,7 @@ _DESCRIPTION = (
 )
 
 
-class ShellCmdTool:
+class ShellCmdTool(ScreenedTool):
     """`tools.tool.Tool`. `session` and `chat` say whose commands these are: a stop reaches them by that.
 
     Several tools may share one `executions`, so that what a session runs can be listed and stopped in one place. `on_event` gets
@@ -49,17 +48,12 @@ class ShellCmdTool:
         executions: Executions | None = None,
         on_event: OnEvent | None = None,
     ) -> None:
-        self._workspace = workspace
+        super().__init__(workspace)
         self._session = session
         self._chat = chat
         self._config = config or ShellCmdConfig()
         self._executions = executions or Executions()
         self._on_event = on_event
-
-    @cached_property
-    def _view(self) -> Workspace:
-        """Made once: its rules are compiled."""
-        return screened(self._workspace)
 
     @property
     def name(self) -> str:
