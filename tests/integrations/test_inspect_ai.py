@@ -55,7 +55,8 @@ def ran(task: Task, model: Model, directory: Path) -> EvalLog:
 
 def left(home: Path) -> list[str]:
     """What there is of boxes: directories, sockets, records, and processes of the one kind that names them."""
-    return sorted(str(path) for path in home.glob("*/*")) + processes_naming(str(home))
+    paths = (path for name in ("boxes", "run") for path in (home / name).glob("*"))
+    return sorted(map(str, paths)) + processes_naming(str(home))
 
 
 def said_by_tools(log: EvalLog) -> list[str]:
