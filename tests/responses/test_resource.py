@@ -92,6 +92,18 @@ def test_what_was_given_is_shown_again() -> None:
     assert (shown["completed_at"], shown["container_id"], shown["usage"]) == (9, "cntr_1", USAGE)
 
 
+def test_a_row_of_an_earlier_version_can_be_read_whatever_its_provider_sent() -> None:
+    error = {"code": "overloaded", "message": "Busy."}
+    record = replace(RECORD, status="failed", error=error, usage={"input_tokens": 3.0, "output_tokens": None})
+
+    shown = stored_object(record, [])
+
+    check_response(as_json(shown))
+    assert shown.usage == Usage.counted(given=3, answered=0)
+    assert shown.error is not None
+    assert shown.error.message == "Busy. (The provider's code is overloaded.)"
+
+
 def test_a_failed_response_is_read_from_its_row() -> None:
     error = {"code": "server_error", "message": "It broke."}
     record = replace(RECORD, status="failed", completed_at=9 * MICROSECONDS, error=error, usage=USAGE)

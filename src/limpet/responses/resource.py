@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
-from msgspec import UNSET, Meta, UnsetType, convert, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from limpet.core.clock import seconds
 from limpet.core.events import ResponseStatus
@@ -123,7 +123,7 @@ def stored_object(record: ResponseRecord, output: list[Json]) -> Response:
         status=record.status,
         completed_at=record.completed_at,
         output=output,
-        usage=None if record.usage is None else convert(record.usage, Usage),
+        usage=Usage.read(record.usage),
         error=None if error is None else ResponseError.of_provider(error["code"], error["message"]),
         incomplete_reason="max_output_tokens",  # the row does not say; its last event does
     )
