@@ -1,5 +1,5 @@
 """A server that tests run in a container. /page tries all that a page must not do, /raw/NAME sends bytes as they are, /ws is a WebSocket
-echo that first says what it was asked, /go?PLACE redirects; everything else says what it was asked."""
+echo that first says what it was asked, /endless never ends, /go?PLACE redirects; everything else says what it was asked."""
 
 import base64
 import hashlib
@@ -46,6 +46,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path.startswith("/raw/"):
             self.wfile.write(RAW[self.path[5:]])
             self.close_connection = True
+        elif self.path == "/endless":
+            self.endless()
         elif self.path.startswith("/ws"):
             self.websocket()
         else:
@@ -83,6 +85,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
+
+    def endless(self) -> None:
+        """Until the other side is gone."""
+        self.close_connection = True
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+        try:
+            while True:
+                self.wfile.write(b"x" * 65536)
+        except OSError:
+            return
 
     def websocket(self) -> None:
         accept = base64.b64encode(hashlib.sha1((self.headers["Sec-WebSocket-Key"] + GUID).encode()).digest()).decode()

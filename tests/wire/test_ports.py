@@ -19,6 +19,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tests.support.gateway import LIMPET, Gateway, running
+from tests.support.host import eventually
 from tests.wire.asking import container_of, printed, run
 from tests.wire.test_keys import CONFIG, Keyed
 
@@ -257,14 +258,26 @@ def test_the_command_line_forwards_a_port(served: Served) -> None:
 
 def test_connections_of_a_container_are_bounded_and_come_free(served: Served) -> None:
     with contextlib.ExitStack() as held:
-        for _ in range(32):
+        for _ in range(16):
             held.enter_context(_upgraded(served))
+        http, reading = held.enter_context(served.gateway.http()), []
+        for _ in range(16):
+            answer = held.enter_context(http.stream("GET", served.path("/endless")))
+            reading.append(answer.iter_raw())  # which ends the answer when it is dropped
+            next(reading[-1])
 
         assert served.ask("/echo").json()["error"]["code"] == "too_many_port_connections"
-    for _ in range(100):
-        if served.ask("/echo").status_code == 200:
-            break
-    assert served.echo()["path"] == "/echo"
+
+    assert eventually(lambda: served.ask("/echo").status_code == 200)
+    with contextlib.ExitStack() as held:  # all of them, though no answer ever ended
+        for _ in range(32):
+            held.enter_context(eventually_upgraded(served))
+
+
+def eventually_upgraded(served: Served) -> contextlib.AbstractContextManager[socket.socket]:
+    """One more connection, as soon as there is room for it."""
+    assert eventually(lambda: "too_many" not in served.ask("/echo").text)
+    return _upgraded(served)
 
 
 @pytest.mark.promise("container-port-link-expires")

@@ -104,7 +104,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()  # uvicorn does so only where no error ended the connection
         self._leave()
         if self._upgrading is not None:
-            self._upgrading.feed_end()
+            self._upgrading.feed_end(is_gone=True)
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio.Protocol has it

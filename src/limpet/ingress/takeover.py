@@ -19,6 +19,7 @@ class RawConnection:
         self._flow = flow
         self._waiting = bytearray()
         self._has_ended = False
+        self.is_gone = False  # it cannot be written to any more
         self._arrived = asyncio.Event()
 
     def feed(self, data: bytes) -> None:
@@ -28,9 +29,10 @@ class RawConnection:
             self._flow.pause_reading()
         self._arrived.set()
 
-    def feed_end(self) -> None:
+    def feed_end(self, *, is_gone: bool = False) -> None:
         """The client sends no more, or is gone."""
         self._has_ended = True
+        self.is_gone = self.is_gone or is_gone
         self._arrived.set()
 
     async def read(self) -> bytes:

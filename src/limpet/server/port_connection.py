@@ -17,6 +17,7 @@ MOST_HEAD_BYTES = 64 * 1024
 MOST_HEADERS = 256
 HEAD_SECONDS = 120.0  # from the end of the request to the end of the answer's head
 IDLE_SECONDS = 300.0  # without a byte from either side
+HALF_CLOSED_SECONDS = 30.0  # the same where the client has said that it sends no more
 _PIECE = 64 * 1024
 
 
@@ -131,17 +132,25 @@ def _check_head(head: h11.Response | h11.InformationalResponse) -> None:
 
 
 async def tunnel(client: RawConnection, box: BoxSocket) -> None:
-    """Carry bytes both ways until both ends have stopped, one is gone, or neither has sent anything for IDLE_SECONDS."""
+    """Carry bytes both ways until the server has ended, one side is gone, or nothing came for IDLE_SECONDS; for HALF_CLOSED_SECONDS where
+    the client sends no more, since one that is gone may look like that."""
     with anyio.CancelScope() as open_while_used:
+        client_has_ended = False
 
         def used() -> None:
-            open_while_used.deadline = anyio.current_time() + IDLE_SECONDS
+            allowed = HALF_CLOSED_SECONDS if client_has_ended else IDLE_SECONDS
+            open_while_used.deadline = anyio.current_time() + allowed
 
         async def into_the_box() -> None:
+            nonlocal client_has_ended
             while data := await client.read():
                 used()
                 await box.write(data)
             box.end()
+            client_has_ended = True
+            used()
+            if client.is_gone:
+                open_while_used.cancel()
 
         async def out_of_the_box() -> None:
             while data := await box.read():

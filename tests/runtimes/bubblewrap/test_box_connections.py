@@ -100,7 +100,7 @@ async def test_the_network_of_the_host_itself_is_never_entered() -> None:
         with pytest.raises(NotTheBox):
             box_connections.listeners(os.getpid(), started, None)
         with pytest.raises(NotTheBox):
-            await to_thread.run_sync(box_connections.connected, os.getpid(), started, Listener(port, "127.0.0.1"), 1.0)
+            await to_thread.run_sync(box_connections.unconnected, os.getpid(), started, Listener(port, "127.0.0.1"))
 
 
 async def test_a_process_that_has_taken_over_the_pid_is_not_entered(box: Sandbox) -> None:

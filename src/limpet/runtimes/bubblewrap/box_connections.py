@@ -72,22 +72,16 @@ def _reached_at(digits: bytes) -> str:
     return socket.inet_ntop(socket.AF_INET6, words)
 
 
-def connected(pid: int, started: str, listener: Listener, timeout: float) -> socket.socket:
-    """A connection to that listener, non-blocking. Blocking itself, for `timeout` seconds at most. Raises NotTheBox, and other OSErrors
-    where nothing accepts."""
+def unconnected(pid: int, started: str, listener: Listener) -> socket.socket:
+    """A socket in the box's network, non-blocking, from which that listener is reached. Blocking itself, for the time that it takes to
+    enter the network; it waits for nothing that the box does. Raises NotTheBox; OSError."""
     namespace = _namespace(pid, started)
     try:
         family = socket.AF_INET6 if ":" in listener.address else socket.AF_INET
         opened = _in_thread(namespace, family) if os.geteuid() == 0 else _in_program(namespace, family)
     finally:
         os.close(namespace)
-    try:
-        opened.settimeout(timeout)
-        opened.connect((listener.address, listener.port))
-        opened.setblocking(False)
-    except BaseException:
-        opened.close()
-        raise
+    opened.setblocking(False)
     return opened
 
 

@@ -1,10 +1,12 @@
 """A box, behind the port `Sandbox`: what an agent's sandbox is, and the sockets in its network."""
 
 import errno
+import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 
-from anyio import to_thread
+import anyio
+from anyio import CapacityLimiter, to_thread
 
 from limpet.core.errors import SandboxGone
 from limpet.core.network import DoorListeners, DoorPlan
@@ -15,6 +17,7 @@ from limpet.runtimes.bubblewrap import box_connections
 from limpet.runtimes.bubblewrap.settings import AgentProcess
 
 _CONNECTED_WITHIN = 5.0
+_ENTERING = 2
 
 
 class BubblewrapSandbox(AgentSandbox):
@@ -34,6 +37,8 @@ class BubblewrapSandbox(AgentSandbox):
     ) -> None:
         super().__init__(ref, client, files, offers, ending=ending, leaving=leaving, hold_limit=hold_limit)
         self._listening = listening
+        # Threads for its ports alone: their clients take none of those that everything else waits for.
+        self._entering = CapacityLimiter(_ENTERING)
 
     async def listen(self, plan: DoorPlan) -> DoorListeners:
         """See `core.network.NetworkedSandbox`."""
@@ -48,9 +53,10 @@ class BubblewrapSandbox(AgentSandbox):
         for found in await self._listeners():
             if found.port == port:
                 try:
-                    return await to_thread.run_sync(
-                        box_connections.connected, agent.pid, agent.started, found, _CONNECTED_WITHIN
+                    opened = await to_thread.run_sync(
+                        box_connections.unconnected, agent.pid, agent.started, found, limiter=self._entering
                     )
+                    return await _connected(opened, found)
                 except box_connections.NotTheBox as error:
                     raise SandboxGone("Its process has ended.") from error
                 except OSError:
@@ -62,7 +68,23 @@ class BubblewrapSandbox(AgentSandbox):
         agent = AgentProcess.read(self._ref.facts)
         try:
             return await to_thread.run_sync(
-                box_connections.listeners, agent.pid, agent.started, self._ref.facts["owner"]
+                box_connections.listeners, agent.pid, agent.started, self._ref.facts["owner"], limiter=self._entering
             )
         except box_connections.NotTheBox as error:
             raise SandboxGone("Its process has ended.") from error
+
+
+async def _connected(opened: socket.socket, listener: box_connections.Listener) -> socket.socket:
+    """OSError where nothing accepts; then the socket is closed."""
+    try:
+        with anyio.fail_after(_CONNECTED_WITHIN):
+            number = opened.connect_ex((listener.address, listener.port))
+            if number == errno.EINPROGRESS:
+                await anyio.wait_writable(opened)
+                number = opened.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if number != 0:
+            raise OSError(number, os.strerror(number))
+    except BaseException:
+        opened.close()
+        raise
+    return opened
