@@ -15,10 +15,10 @@ import anyio
 from limpet.containers.admission import AdmissionLimits, BoxAdmission
 from limpet.containers.attachment_resolver import AttachmentResolver
 from limpet.containers.attachments import AttachmentStore
-from limpet.containers.box import BootingBox, BoxServices
+from limpet.containers.box import BoxServices
 from limpet.containers.boxes import Boxes
-from limpet.containers.captures import CaptureResult, LockedFiles
-from limpet.containers.container import CONTAINER_MOVES, ContainerSpec, is_due, plan_expiry
+from limpet.containers.captures import CaptureResult
+from limpet.containers.container import ContainerSpec, is_due
 from limpet.containers.directories import ContainerDirectories
 from limpet.containers.doors import ContainerDoors
 from limpet.containers.file_copies import FileCopies
@@ -31,16 +31,13 @@ from limpet.containers.network_grants import NetworkGrants
 from limpet.containers.networks import ContainerNetworks
 from limpet.containers.port_access import PortAccess
 from limpet.containers.quotas import Quotas
+from limpet.containers.reaper import ContainerReaper
 from limpet.containers.requested_spec import adapted, narrow
-from limpet.containers.rounds import Round
-from limpet.containers.running_commands import runs_a_command
 from limpet.containers.settings import ContainerHost, ContainerSettings, ShellLimits
 from limpet.containers.shell_rules import ShellRules
-from limpet.containers.unused import UnusedContainers
 from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import StoreError
-from limpet.core.events import move
 from limpet.core.ids import CONTAINER, new_id
 from limpet.core.ports import Held, Offer, Runtime
 from limpet.store.blob_storage import BlobStorage
@@ -51,8 +48,6 @@ from limpet.store.files import ContainerFiles
 from limpet.store.records import Order, Page
 from limpet.store.settings import QuotaSettings
 
-REAP_EVERY = 5.0  # seconds
-KEEP_ALIVE = 150.0  # seconds of silence after which a box of a running container is spoken to
 CLOSING = 15.0
 FRESH = MICROSECONDS  # a use that ends so soon after it began is not written down twice
 
@@ -61,9 +56,8 @@ class ContainerManager:
     """All containers of one home directory. `async with` opens it; runtime and database are open before and close after.
 
     Leaving it lets go of the boxes, which live on where the runtime offers that; `stop_boxes` ends them. `files` are the
-    containers' files, which are also copied to `copies` where that is given; `networks` changes what they reach. `trouble` is what
-    went wrong in the last round of the reaper, None if nothing did; `swept` says what earlier processes
-    had left and was cleared at the start, a sentence each.
+    containers' files, which are also copied to `copies` where that is given; `networks` changes what they reach. `swept` says what
+    earlier processes had left and was cleared at the start, a sentence each.
     """
 
     def __init__(
@@ -92,27 +86,35 @@ class ContainerManager:
         self._quotas = quotas or Quotas(db, QuotaSettings())
         self._meter = meter or NullMeter()
         self._host = host or ContainerHost()
-        self._rows, self._executions = Containers(db), Executions(db)
+        self._rows = Containers(db)
         self._shells = HostedShells(runtime, rules or ShellRules(), clock=self._clock)
         self.doors = ContainerDoors(grants or NetworkGrants())
         self._boxes = self._made_boxes(home, box or BoxSettings())
         self.networks = ContainerNetworks(self.doors.grants, self._rows, self._boxes, running=self._still_running)
         self.files = self._file_service(ContainerFiles(db), FileCopies(copies))
-        self.unused = UnusedContainers(self._rows, self._boxes, self.files, end=self._end)
         self._provider = AttachmentResolver(self._rows, self._boxes, self.files, attachments)
         self.admission = self._admission()
+        self._reaper = ContainerReaper(
+            self._rows, Executions(db), self._boxes, self.files, admission=self.admission, clock=self._clock
+        )
+        self.unused = self._reaper.unused
         self.ports = PortAccess(self._runtime, self._boxes, self.admission, running=self.require_running)
-        self.trouble: str | None = None
         self.swept: tuple[str, ...] = ()
-        self._unended: dict[str, ContainerRecord] = {}
         self._stack = AsyncExitStack()
 
     def _made_boxes(self, home: Path, box: BoxSettings) -> Boxes:
         services = BoxServices(
-            runtime=self._runtime, rows=self._rows, directories=ContainerDirectories(home, named=self._host.directory),
-            shells=self._shells, settings=box, limits=self._limits, quota=self._quotas.settings, clock=self._clock,
-            meter=self._meter, doors=self.doors,
-        )  # fmt: skip
+            runtime=self._runtime,
+            rows=self._rows,
+            directories=ContainerDirectories(home, named=self._host.directory),
+            shells=self._shells,
+            settings=box,
+            limits=self._limits,
+            quota=self._quotas.settings,
+            clock=self._clock,
+            meter=self._meter,
+            doors=self.doors,
+        )
         return Boxes(services)
 
     def _admission(self) -> BoxAdmission:
@@ -126,9 +128,22 @@ class ContainerManager:
 
     def _file_service(self, rows: ContainerFiles, copies: FileCopies) -> ContainerFileService:
         return ContainerFileService(
-            rows, self._boxes, running=self.require_running, still_running=self._still_running, readable=self.get,
-            settings=self._settings, clock=self._clock, copies=copies, quotas=self._quotas, meter=self._meter,
-        )  # fmt: skip
+            rows,
+            self._boxes,
+            running=self.require_running,
+            still_running=self._still_running,
+            readable=self.get,
+            settings=self._settings,
+            clock=self._clock,
+            copies=copies,
+            quotas=self._quotas,
+            meter=self._meter,
+        )
+
+    @property
+    def trouble(self) -> str | None:
+        """What went wrong in the reaper's last round; None if nothing did."""
+        return self._reaper.trouble
 
     @property
     def held(self) -> Held:
@@ -146,7 +161,7 @@ class ContainerManager:
         await self._stack.enter_async_context(self._shells)
         await self._stack.enter_async_context(self.files)
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        tasks.start_soon(self._reap_for_ever)
+        tasks.start_soon(self._reaper.reap_for_ever)
         tasks.start_soon(self.networks.open_again, running)
         self._stack.callback(tasks.cancel_scope.cancel)
         return self
@@ -160,9 +175,14 @@ class ContainerManager:
         """What these request fields ask for, inside this gateway's limits (see `narrowing.narrow`). RequestInvalid."""
         offers, host = self._runtime.offers, self._host.memory_mb
         return narrow(
-            fields, settings=self._settings, limits=self._limits, offers=offers, host_memory_mb=host, place=place,
+            fields,
+            settings=self._settings,
+            limits=self._limits,
+            offers=offers,
+            host_memory_mb=host,
+            place=place,
             grants=self.doors.grants,
-        )  # fmt: skip
+        )
 
     async def create(
         self, tenant: str, *, name: str, spec: ContainerSpec, source_response_id: str | None = None
@@ -226,9 +246,9 @@ class ContainerManager:
             raise no_container(container_id)
         if not is_due(record, now):
             return record
-        if await self._expire(record):
+        if await self._reaper.expire(record):
             return await self._rows.get(tenant, container_id) or record
-        return await self._touch(record)
+        return await self._rows.touch(record.id, self._clock.now()) or record
 
     async def require_running(self, tenant: str, container_id: str) -> ContainerRecord:
         """A container that can be used; using it keeps it alive. NotFound; RequestInvalid `container_expired`."""
@@ -263,9 +283,7 @@ class ContainerManager:
         record = await self._rows.get(tenant, container_id)
         if record is None or record.status == "deleted":
             raise no_container(container_id)
-        async with self._boxes.of(container_id).booting() as booting, self.files.locked(container_id) as files:
-            await self._end(booting, files, container_id, "deleted")
-            await self.files.clear(container_id)
+        await self._reaper.delete(container_id)
 
     @asynccontextmanager
     async def lease(self, tenant: str, container_id: str) -> AsyncIterator[Lease]:
@@ -303,27 +321,8 @@ class ContainerManager:
         return await self.files.capture(await self.require_running(tenant, container_id), response_id=response_id)
 
     async def reap_once(self) -> tuple[str, ...]:
-        """What is in use stays fresh, what was idle too long expires. Gives the expired ids, or raises what went wrong first, last."""
-        turns, now = Round(), self._clock.now()
-        plan = plan_expiry(await self._rows.idle(now), now, self._boxes.held())
-        for held in plan.held:
-            await turns.turn(held, self._rows.touch(held, now))
-        expired = [record.id for record in plan.expired if await turns.turn(record.id, self._expire(record))]
-        for record in await self._rows.housed():
-            await turns.turn(record.id, self._boxes.keep_alive(record, every=KEEP_ALIVE))
-        for record in list(self._unended.values()):
-            await turns.turn(record.id, self._end_again(record))
-        turns.end()
-        return tuple(expired)
-
-    async def _reap_for_ever(self) -> None:
-        while True:
-            try:
-                await self.reap_once()
-                self.trouble = None
-            except Exception as error:  # noqa: BLE001 - neither a full disk nor a fault of ours must end every running response
-                self.trouble = str(error)  # told by /healthz; the next round asks again
-            await anyio.sleep(REAP_EVERY)
+        """One round of the reaper. See `ContainerReaper.reap_once`."""
+        return await self._reaper.reap_once()
 
     async def _enter(self, tenant: str, container_id: str) -> Lease:
         async with self._boxes.of(container_id).booting() as booting:
@@ -335,65 +334,4 @@ class ContainerManager:
         return Lease(record=record, shell=entered.shell, note=note, file_service=self.files)
 
     async def _put_to_sleep(self, container_id: str) -> bool:
-        """End the box of an idle container to make room for another. False where it is in use after all."""
-        box = self._boxes.of(container_id)
-        if box.leases > 0 or box.is_booting:
-            return False
-        async with box.booting() as booting:
-            record = await self._rows.get_any(container_id)
-            if record is None or record.status != "running":
-                return True
-            if box.leases > 0 or await runs_a_command(self._executions, booting, record):
-                return False
-            async with self.files.locked(container_id) as files:
-                await files.capture_last(record)
-            await booting.sleep(record)
-            return True
-
-    async def _expire(self, due: ContainerRecord) -> bool:
-        """End a container that was due a moment ago, unless it is in use after all."""
-        box = self._boxes.of(due.id)
-        async with box.booting() as booting, self.files.locked(due.id) as files:
-            record = await self._rows.get_any(due.id)
-            if record is None or not is_due(record, self._clock.now()) or box.leases > 0:
-                return False
-            if await runs_a_command(self._executions, booting, record):
-                await self._touch(record)
-                return False
-            await files.capture_last(record)
-            await self._end(booting, files, record.id, "expired")
-            return True
-
-    async def _end(self, booting: BootingBox, files: LockedFiles, container_id: str, status: str) -> None:
-        """Make it `status`, then take its box and its data away."""
-        record = await self._rows.get_any(container_id)
-        if record is None or record.status == "deleted":
-            raise no_container(container_id)
-        move(CONTAINER_MOVES, record.status, status)
-        spec = await self.unused.last_spec(record, files)
-        # The row first: if this process ends in between, the next one sweeps what has no running row.
-        await self._rows.update(
-            container_id,
-            status=status,
-            ended_at=record.ended_at or self._clock.now(),
-            ref=None,
-            boot_id=None,
-            spec=spec,
-        )
-        self._unended[container_id] = record
-        await booting.end(record, files.state)
-        self.admission.leave(container_id)
-        del self._unended[container_id]
-
-    async def _end_again(self, record: ContainerRecord) -> None:
-        """Another attempt at the box and the data of a container whose row has ended."""
-        if record.id not in self._unended:
-            return
-        async with self._boxes.of(record.id).booting() as booting, self.files.locked(record.id) as files:
-            if record.id in self._unended:
-                await booting.end(record, files.state)
-                self.admission.leave(record.id)
-                del self._unended[record.id]
-
-    async def _touch(self, record: ContainerRecord) -> ContainerRecord:
-        return await self._rows.touch(record.id, self._clock.now()) or record
+        return await self._reaper.put_to_sleep(container_id)  # which is made with what asks this
