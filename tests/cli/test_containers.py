@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from limpet.cli.containers import amount
+from limpet.cli.containers_http import GatewayFailed, GatewayPlace
 from limpet.containers.requested_spec import parse_memory
 from limpet.store.home import gateway_of, home_id
 from tests.cli.conftest import Limpet, environment
@@ -262,14 +263,14 @@ def foreign() -> Iterator[tuple[str, list[bytes]]]:
         thread.join()
 
 
-def test_what_is_no_gateway_is_told_in_one_sentence(limpet: Limpet, foreign: tuple[str, list[bytes]]) -> None:
+def test_what_is_no_gateway_is_told_in_one_sentence(foreign: tuple[str, list[bytes]]) -> None:
     url, bodies = foreign
     for body, sentence in FOREIGN.values():
         bodies.append(body)
-        done = limpet("containers", "ls", LIMPET_URL=url)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-        assert f"What answers at {url} is no gateway of Limpet's: " in done.stderr
-        assert sentence in done.stderr
+        with pytest.raises(GatewayFailed) as told:
+            GatewayPlace(url).containers()
+        assert told.value.message.startswith(f"What answers at {url} is no gateway of Limpet's: ")
+        assert sentence in told.value.message
 
 
 @pytest.mark.parametrize("text", ["16m", "512m", "1g", "1536m", "65537k", "16777217", "2t"])
