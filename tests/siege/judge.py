@@ -1,7 +1,7 @@
 """What a siege measured and whether the promise held. Pure: values in, verdicts and a table out.
 
 Two kinds of complaint: a fault (a process that ended, a wrong answer, memory that did not come back, a claim that does not hold) is final;
-a delay may be the machine's, and counts where it comes each of `TRIES` times.
+a delay may be the machine's, and counts where it comes each of `TRIES` times, also once the machine was calm before it.
 """
 
 import math
@@ -45,7 +45,8 @@ class Window:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Siege:
     """One attack: what was seen meanwhile, the gateway's memory and what it logged in bytes, the processes of others that it
-    ended, what of the attack's own claims did not hold, and which of them did not hold in time. It took `seconds` in all."""
+    ended, what of the attack's own claims did not hold, and which of them did not hold in time. It took `seconds` in all. `began_calm`: the
+    machine was seen to be calm right before."""
 
     attack: str
     user: str
@@ -58,6 +59,7 @@ class Siege:
     broken: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
     seconds: float = 0.0
+    began_calm: bool = True
 
 
 def complaints(siege: Siege) -> list[str]:
@@ -102,9 +104,11 @@ def comes_again(sieges: Sequence[Siege], attack: str) -> bool:
 
 
 def red(sieges: Sequence[Siege]) -> set[str]:
-    """The attacks for which the promise was broken: by a fault, or by a delay each time that they were tried."""
+    """The attacks for which the promise was broken: by a fault, or by a delay each time that they were tried. Where all tries met a
+    machine that was busy with something else nothing is known of delays."""
     held = {siege.attack for siege in sieges if not complaints(siege)}
-    return {siege.attack for siege in sieges if faults(siege) or (delays(siege) and siege.attack not in held)}
+    late = {siege.attack for siege in sieges if siege.began_calm} - held
+    return {siege.attack for siege in sieges if faults(siege) or (delays(siege) and siege.attack in late)}
 
 
 def table(baseline: Window, sieges: Sequence[Siege]) -> list[str]:

@@ -68,6 +68,9 @@ ENDED = replace(HELD, ended=("the gateway",))
         ([SLOW, HELD], set()),
         ([SLOW, SLOW], {"x"}),
         ([SLOW, SLOW, HELD], set()),
+        ([replace(SLOW, began_calm=False)] * 3, set()),
+        ([replace(SLOW, began_calm=False), SLOW], {"x"}),
+        ([replace(ENDED, began_calm=False)], {"x"}),
         ([SLOW, replace(HELD, attack="y")], {"x"}),
         ([ENDED, HELD], {"x"}),  # no noise of the machine ends a process
         ([replace(HELD, memory_after=judge.MIB + judge.MEMORY_BOUND + 1), HELD], {"x"}),
