@@ -77,14 +77,19 @@ def test_a_shell_is_left_and_joined_again_with_what_it_knows(gateway: Gateway, c
         assert typist.end() == 6
 
 
-def test_a_command_goes_on_while_nobody_is_there(gateway: Gateway, container: str) -> None:
-    with joined(gateway, container) as typist:
-        typist.until(PROMPT, within=BOOT)
-        typist.type("while [ ! -e go ]; do sleep 0.02; done; echo it went on\r")
-        typist.until(b"on\r\n")
-        left(typist)
+def left_waiting(typist: Typist, gateway: Gateway, container: str, *, then: str) -> None:
+    """Leave the shell while a command waits, and let that go on to what is then to be done."""
+    typist.until(PROMPT, within=BOOT)
+    typist.type(f"while [ ! -e go ]; do sleep 0.02; done; {then}\r")
+    typist.until(f"{then}\r\n".encode())
+    left(typist)
     with gateway.http() as client:
         client.post(f"/v1/containers/{container}/files", files={"file": ("go", b"")}).raise_for_status()
+
+
+def test_a_command_goes_on_while_nobody_is_there(gateway: Gateway, container: str) -> None:
+    with joined(gateway, container) as typist:
+        left_waiting(typist, gateway, container, then="echo it went on")
 
     with joined(gateway, container) as typist:
         typist.until(b"\rit went on\r\n", within=BOOT)
@@ -122,12 +127,7 @@ def test_the_end_of_long_output_is_shown_again(gateway: Gateway, container: str)
 
 def test_a_shell_that_ended_meanwhile_says_so_and_a_new_one_begins(gateway: Gateway, container: str) -> None:
     with joined(gateway, container) as typist:
-        typist.until(PROMPT, within=BOOT)
-        typist.type("while [ ! -e go ]; do sleep 0.02; done; echo last words; exit 3\r")
-        typist.until(b"exit 3\r\n")
-        left(typist)
-    with gateway.http() as client:
-        client.post(f"/v1/containers/{container}/files", files={"file": ("go", b"")}).raise_for_status()
+        left_waiting(typist, gateway, container, then="echo last words; exit 3")
     done = piped(gateway, container, "while pgrep -x bash | grep -qvw $$; do sleep 0.02; done; echo gone")
     assert done.stdout == "gone\n"
 

@@ -4,8 +4,10 @@ import os
 import posixpath
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -134,14 +136,21 @@ async def test_sparse_files_are_kept_up_to_the_limit_and_listed_beyond_it(
     assert await captured(lease, "truncate -s 3 big") == ["big"]
 
 
+@asynccontextmanager
+async def leased(runtime: Runtime, db: Database, **given: Any) -> AsyncIterator[tuple[ContainerManager, Lease]]:
+    """A manager of its own, and one new container of it."""
+    async with (
+        ContainerManager(runtime, db, **given) as manager,
+        manager.lease(TENANT, await new(manager)) as lease,
+    ):
+        yield manager, lease
+
+
 async def test_of_twenty_thousand_files_the_first_are_told_and_the_next_command_has_none_of_them(
     runtime: Runtime, db: Database, tmp_path: Path, clock: TurnedClock
 ) -> None:
     settings = ContainerSettings(max_files_per_exec=5)
-    async with (
-        ContainerManager(runtime, db, home=tmp_path, settings=settings, clock=clock) as manager,
-        manager.lease(TENANT, await new(manager)) as lease,
-    ):
+    async with leased(runtime, db, home=tmp_path, settings=settings, clock=clock) as (manager, lease):
         data = data_of(tmp_path, lease)
         for directory in range(20):
             (data / f"{directory:02}").mkdir()
@@ -164,10 +173,7 @@ async def test_beyond_the_bound_of_entries_it_is_told_and_no_more_is_recorded(
     runtime: Runtime, db: Database, tmp_path: Path, clock: TurnedClock
 ) -> None:
     settings = ContainerSettings(max_entries=1000)
-    async with (
-        ContainerManager(runtime, db, home=tmp_path, settings=settings, clock=clock) as manager,
-        manager.lease(TENANT, await new(manager)) as lease,
-    ):
+    async with leased(runtime, db, home=tmp_path, settings=settings, clock=clock) as (_, lease):
         data = data_of(tmp_path, lease)
         await lease.shell.run("mkdir many; cd many; seq 5000 | xargs touch")
         for _ in range(4):

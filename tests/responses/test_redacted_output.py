@@ -29,12 +29,7 @@ async def test_a_row_with_a_raw_offset_is_a_place_to_start_decoder_and_redactor_
     output = CommandOutput(Writer(log), {"item_id": "i", "output_index": 0}, 0, "x", limit=1 << 20, streams=True)
     # One piece at a time, so that each is a chunk of its own.
     chunks = screened.output()
-    at = 0
-    while at < len(raw):
-        size = chance.randint(1, 60)
-        await process.say(raw[at : at + size])
-        at += size
-    process.end()
+    await process.say_in_pieces(raw, chance, 60)
     async for chunk in chunks:
         await output.take(chunk)
     await output.end(screened, NoFiles())

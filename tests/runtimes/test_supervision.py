@@ -119,21 +119,19 @@ async def test_a_task_that_bounds_a_box_and_raises_ends_its_box_only(home: Path)
             await doomed.destroy()
 
 
-@pytest.mark.parametrize("task", ["hears its agent", "speaks to its agent"])
-async def test_in_local_too(task: str) -> None:
+@pytest.mark.parametrize(
+    "make, task",
+    [
+        (LocalRuntime, "hears its agent"),
+        (LocalRuntime, "speaks to its agent"),
+        (MemoryRuntime, "keeps it"),
+        (MemoryRuntime, "runs a command"),
+    ],
+)
+async def test_in_local_and_in_memory_too(make: type[LocalRuntime | MemoryRuntime], task: str) -> None:
     faults = _Faults(task, _OtherError("made up"))
     with anyio.fail_after(WITHIN):
-        async with LocalRuntime(inject_fault=faults.inject) as runtime:
-            ended = await _end_one_of_two(runtime, faults)
-
-    assert isinstance(ended, Lost)
-
-
-@pytest.mark.parametrize("task", ["keeps it", "runs a command"])
-async def test_in_memory_too(task: str) -> None:
-    faults = _Faults(task, _OtherError("made up"))
-    with anyio.fail_after(WITHIN):
-        async with MemoryRuntime(inject_fault=faults.inject) as runtime:
+        async with make(inject_fault=faults.inject) as runtime:
             ended = await _end_one_of_two(runtime, faults)
 
     assert isinstance(ended, Lost)

@@ -31,6 +31,15 @@ class Told(SpooledProcess):
     async def say(self, data: bytes) -> None:
         await self._spool.append("stdout", data)
 
+    async def say_in_pieces(self, data: bytes, chance: random.Random, most: int) -> None:
+        """All of it, at most so many bytes at once, and the end."""
+        at = 0
+        while at < len(data):
+            size = chance.randint(1, most)
+            await self.say(data[at : at + size])
+            at += size
+        self.end()
+
     def end(self) -> None:
         self._spool.end()
 
@@ -65,12 +74,7 @@ async def test_it_reads_the_same_from_any_offset_and_in_any_pieces(seed: int) ->
     text = some_text(chance, 400)
     redactor = Redactor(HIDES)
     process = Told()
-    at = 0
-    while at < len(text):
-        size = chance.randint(1, 300)
-        await process.say(text[at : at + size])
-        at += size
-    process.end()
+    await process.say_in_pieces(text, chance, 300)
     screened = RedactedProcess(process, redactor.screen)
 
     whole = await read(screened)
