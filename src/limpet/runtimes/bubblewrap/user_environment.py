@@ -53,7 +53,8 @@ _HINTS = {
     "python": "use python3",
     "pip pip3": "use python3 -m pip, or make a virtual environment that has it: python3 -m venv DIRECTORY",
 }
-_NOT_FOUND = """printf '%s: line %s: %s: command not found\\n' "${BASH_SOURCE[2]:-$0}" "${BASH_LINENO[1]}" "$1" >&2
+_NOT_FOUND = """{ set +x; } 2> /dev/null
+printf '%s: line %s: %s: command not found\\n' "${BASH_SOURCE[2]:-$0}" "${BASH_LINENO[1]}" "$1" >&2
 . /etc/limpet/hints
 return 127
 """
