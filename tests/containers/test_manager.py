@@ -331,6 +331,23 @@ async def test_a_box_that_would_not_end_is_ended_by_a_later_round(
         assert (runtime.attempts, boxes_of(tmp_path)) == (2, [])
 
 
+async def test_what_keeps_a_container_from_ending_is_logged_once_and_tried_again(
+    db: Database, tmp_path: Path, clock: TurnedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with StubbornRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as containers:
+        async with containers.lease(TENANT, await new(containers)):
+            pass
+        clock.turn(100_000)
+
+        await containers._reaper.round()
+        await containers._reaper.round()
+
+        assert boxes_of(tmp_path) == []
+    assert [message for message in caplog.messages if "TimeoutError" in message] == [
+        "What is due for containers could not be done: TimeoutError"
+    ]
+
+
 async def test_a_round_of_the_reaper_while_a_large_container_is_deleted_waits_for_it(
     containers: ContainerManager, tmp_path: Path
 ) -> None:

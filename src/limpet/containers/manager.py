@@ -141,11 +141,6 @@ class ContainerManager:
         )
 
     @property
-    def trouble(self) -> str | None:
-        """What went wrong in the reaper's last round; None if nothing did."""
-        return self._reaper.trouble
-
-    @property
     def held(self) -> Held:
         """How the limits of containers are held on this host."""
         return self._runtime.held

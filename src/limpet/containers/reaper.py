@@ -1,5 +1,7 @@
 """Ends containers: those that are idle too long, in rounds, others when they are told to; and boxes that must make room."""
 
+import logging
+
 import anyio
 
 from limpet.containers.admission import BoxAdmission
@@ -20,9 +22,11 @@ from limpet.store.executions import Executions
 REAP_EVERY = 5.0  # seconds
 KEEP_ALIVE = 150.0  # seconds of silence after which a box of a running container is spoken to
 
+log = logging.getLogger("limpet.containers")
+
 
 class ContainerReaper:
-    """Of one home's containers. `trouble` is what went wrong in the last round, None if nothing did."""
+    """Of one home's containers."""
 
     def __init__(
         self,
@@ -35,7 +39,6 @@ class ContainerReaper:
         clock: Clock,
     ) -> None:
         self.unused = UnusedContainers(rows, boxes, files, end=self._end)
-        self.trouble: str | None = None
         self._rows = rows
         self._executions = executions
         self._boxes = boxes
@@ -43,16 +46,24 @@ class ContainerReaper:
         self._admission = admission
         self._clock = clock
         self._unended: dict[str, ContainerRecord] = {}
+        self._logged = ""
 
     async def reap_for_ever(self) -> None:
         """Rounds, until it is cancelled."""
         while True:
-            try:
-                await self.reap_once()
-                self.trouble = None
-            except Exception as error:  # noqa: BLE001 - neither a full disk nor a fault of ours must end every running response
-                self.trouble = str(error)  # told by /healthz; the next round asks again
+            await self.round()
             await anyio.sleep(REAP_EVERY)
+
+    async def round(self) -> None:
+        """`reap_once`; what goes wrong is logged, once for as long as it stays the same. The next round tries again."""
+        problem = ""
+        try:
+            await self.reap_once()
+        except Exception as error:  # noqa: BLE001 - neither a full disk nor a fault of ours must end every running response
+            problem = str(error) or type(error).__name__
+        if problem and problem != self._logged:
+            log.warning("What is due for containers could not be done: %s", problem)
+        self._logged = problem
 
     async def reap_once(self) -> tuple[str, ...]:
         """What is in use stays fresh, what was idle too long expires. Gives the expired ids, or raises what went wrong first, last."""
