@@ -140,7 +140,18 @@ def test_redirects_of_the_server_stay_below_its_port(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["not-http", "two-lengths", "length-and-chunks", "huge-head", "many-heads", "silent", "switches"]
+    "name",
+    [
+        "not-http",
+        "two-lengths",
+        "length-and-chunks",
+        "huge-head",
+        "many-heads",
+        "silent",
+        "switches",
+        "no-class",
+        "return-in-value",
+    ],
 )
 def test_a_server_that_breaks_the_rules_is_a_bad_gateway(served: Served, name: str) -> None:
     answer = served.ask(f"/raw/{name}")
@@ -155,6 +166,9 @@ def test_answers_that_could_be_read_twice_are_read_once(served: Served) -> None:
     with pytest.raises(httpx2.HTTPError):
         served.ask("/raw/cut")
 
+    unnamed = served.ask("/raw/no-name")
+
+    assert (unnamed.status_code, unnamed.text) == (400, "ok")
     assert "set-cookie" not in folded.headers
     assert doubled.text == "ok"
     assert after.json()["status"] == "ok"
@@ -221,6 +235,13 @@ def test_plain_tcp_is_carried_by_an_upgrade(served: Served) -> None:
         answer = b"".join(iter(lambda: raw.recv(65536), b""))
 
     assert answer.startswith(b"HTTP/1.1 200 OK")
+
+
+def test_half_a_wish_for_another_protocol_is_refused_and_costs_nothing(served: Served) -> None:
+    for path, wish in (("", "limpet-tcp"), ("/ws", "websocket")):
+        answer = served.ask(path, headers={"Upgrade": wish, "Connection": "keep-alive", "Sec-WebSocket-Key": "x"})
+
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "upgrade_unsupported")
 
 
 @contextlib.contextmanager

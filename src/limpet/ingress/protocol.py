@@ -237,10 +237,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.cycle.disconnected = True
         self.transport.abort()
 
-    def _take(self) -> RawConnection:
+    def _take(self) -> RawConnection | None:
         """The answer is the application's own from here on; uvicorn's is over."""
         if self._upgrading is None or self.pipeline:
-            raise RuntimeError("only a request that asks for an upgrade, and is the only one, can be taken over")
+            return None
         self.cycle.response_started = self.cycle.response_complete = True
         self._begin(_Phase.NOTHING)
         return self._upgrading

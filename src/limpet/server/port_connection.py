@@ -19,6 +19,7 @@ HEAD_SECONDS = 120.0  # from the end of the request to the end of the answer's h
 IDLE_SECONDS = 300.0  # without a byte from either side
 HALF_CLOSED_SECONDS = 30.0  # the same where the client has said that it sends no more
 _PIECE = 64 * 1024
+_MOST_SHOWN = 200  # characters of what is wrong, which may quote the server
 
 
 class BadAnswer(Exception):
@@ -116,7 +117,7 @@ class PortExchange:
                 with anyio.fail_after(IDLE_SECONDS):
                     self._http.receive_data(await self._connection.read())
         except h11.RemoteProtocolError as error:
-            raise BadAnswer(f"sent what is no valid HTTP: {error}") from error
+            raise BadAnswer(f"sent what is no valid HTTP: {str(error)[:_MOST_SHOWN]}") from error
         except TimeoutError as error:
             raise BadAnswer(f"was silent for {IDLE_SECONDS:g} s") from error
         return event

@@ -5,6 +5,7 @@ Whose container it is decides as everywhere; a link (`preview_links`) admits to 
 """
 
 import contextlib
+import http
 import re
 from collections.abc import AsyncIterator
 
@@ -19,7 +20,7 @@ from limpet.containers.port_access import PortAccess
 from limpet.containers.wire_objects import ContainerPort, PortLink
 from limpet.core.clock import Clock, seconds
 from limpet.core.errors import NotFound, RequestInvalid
-from limpet.ingress.takeover import ConnectionControl, control_of
+from limpet.ingress.takeover import ConnectionControl, RawConnection, control_of
 from limpet.server.answers import json_answer, list_answer
 from limpet.server.bodies import json_body
 from limpet.server.callers import tenant_of
@@ -32,6 +33,7 @@ TCP = "limpet-tcp"  # the upgrade that carries any protocol
 _ROOT = "/v1/containers/{container_id}/ports"
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _TARGET = re.compile(rb"[\x21-\x7e]*")
+_KNOWN_STATUSES = frozenset(http.HTTPStatus)
 _SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\n"
 
 
@@ -71,6 +73,16 @@ def port_routes(ports: PortAccess, links: PreviewLinks, clock: Clock) -> list[Ro
     ]
 
 
+def _taken_over(request: Request) -> RawConnection:
+    control = control_of(request.scope)
+    if control is None or (client := control.take()) is None:
+        raise RequestInvalid(
+            "For another protocol send `Connection: Upgrade` beside `Upgrade`, in a request without a body that waits for no other.",
+            code="upgrade_unsupported",
+        )
+    return client
+
+
 def _port(text: str) -> int:
     if not _PORT.fullmatch(text) or int(text) > 65535:
         raise RequestInvalid("A port is a whole number from 1 to 65535.", param="port", code="invalid_port")
@@ -98,12 +110,10 @@ class _Tunnel(Response):
         self._port = port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, control = Request(scope), control_of(scope)
-        if control is None:
-            raise RequestInvalid("This server cannot hand over connections.", code="upgrade_unsupported")
+        request = Request(scope)
         container_id = request.path_params["container_id"]
         async with self._ports.connected(tenant_of(request), container_id, self._port) as connection:
-            client = control.take()
+            client = _taken_over(request)
             with contextlib.suppress(ConnectionResetError):
                 await client.write(_SWITCHED + b"upgrade: %s\r\n\r\n" % TCP.encode())
                 await tunnel(client, BoxSocket(connection))
@@ -180,6 +190,7 @@ async def _exchange(request: Request, send: Send, exchange: PortExchange, port: 
             head = await exchange.head()
             if not isinstance(head, h11.Response):
                 raise BadAnswer("changed the protocol without being asked")
+            _status(head.status_code)
             started = True
             await _pass_on(request, send, exchange, head, port)
         except (BadAnswer, OSError, ValueError) as error:
@@ -211,10 +222,17 @@ async def _pass_on(request: Request, send: Send, exchange: PortExchange, head: h
     lengths = [value for name, value in head.headers if name == b"content-length"]
     if lengths and head.status_code not in (204, 304):
         headers.append((b"content-length", lengths[0]))
-    await send({"type": "http.response.start", "status": head.status_code, "headers": headers})
+    await send({"type": "http.response.start", "status": _status(head.status_code), "headers": headers})
     async for piece in exchange.body():
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
+
+
+def _status(code: int) -> int:
+    """As clients know it: a code that has no name stands for its class (RFC 9110, 15). BadAnswer where it has none."""
+    if not 200 <= code <= 599:
+        raise BadAnswer(f"answered with the status {code}, which no class of answers has")
+    return code if code in _KNOWN_STATUSES else code // 100 * 100
 
 
 async def _fail(request: Request, send: Send, problem: Exception, *, started: bool) -> None:
@@ -233,9 +251,6 @@ async def _nothing() -> dict[str, str]:
 
 async def _websocket(request: Request, send: Send, box: BoxSocket, port: int, target: bytes) -> None:
     """Carry the handshake as HTTP, and what follows as bytes: frames are between the two ends."""
-    control = control_of(request.scope)
-    if control is None:
-        raise RequestInvalid("This server cannot hand over connections.", code="upgrade_unsupported")
     exchange = PortExchange(box)
     headers = [*request_headers(request.headers.raw, port), (b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
     try:
@@ -247,12 +262,17 @@ async def _websocket(request: Request, send: Send, box: BoxSocket, port: int, ta
         return
     if isinstance(head, h11.Response):
         try:
+            _status(head.status_code)
+        except BadAnswer as problem:
+            await _fail(request, send, problem, started=False)
+            return
+        try:
             await _pass_on(request, send, exchange, head, port)
         except (BadAnswer, OSError) as problem:
             await _fail(request, send, problem, started=True)
         return
     kept = [(name, value) for name, value in head.headers if name.startswith(b"sec-websocket-")]
-    client = control.take()
+    client = _taken_over(request)
     with contextlib.suppress(ConnectionResetError):
         lines = b"".join(name + b": " + value + b"\r\n" for name, value in [(b"upgrade", b"websocket"), *kept])
         await client.write(_SWITCHED + lines + b"\r\n" + exchange.beyond())
