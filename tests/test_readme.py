@@ -1,6 +1,7 @@
 """What the README says can be pasted, and gives what it shows."""
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ def ran(arguments: list[str], directory: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="There is no curl on this machine to send the request with.")
 def test_the_request_gives_the_answer_that_stands_below_it(gateway: Gateway, tmp_path: Path) -> None:
     request = next(block for block in blocks("sh") if block.startswith("curl"))
     (answer,) = blocks("text", fence="~~~")
