@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from limpet import open_workspace
-from limpet.runtimes.bubblewrap.shared_directory import DirectoryContents, shared_directory
+from limpet.runtimes.bubblewrap.shared_directory import DirectoryContents, host_boot, shared_directory
 
 ETC = "cd /etc && sha256sum passwd ssl/certs/ca-certificates.crt limpet/bin/* && stat -c '%a %n' . passwd limpet/bin"
 
@@ -58,6 +58,10 @@ def test_one_of_an_earlier_start_of_the_host_is_removed_and_what_was_left_unfini
         os.utime(above / name, (0, 0))
     other = shared_directory(above, _contents(tmp_path / "source", "b\n"))
     assert set(above.iterdir()) == {kept, other}
+
+
+def test_a_kernel_that_does_not_tell_its_start_is_no_error(tmp_path: Path) -> None:
+    assert host_boot(tmp_path / "missing") == "unknown" != host_boot()
 
 
 def test_a_source_that_goes_missing_meanwhile_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:

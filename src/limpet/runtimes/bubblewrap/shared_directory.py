@@ -64,13 +64,13 @@ def shared_directory(above: Path, contents: DirectoryContents) -> Path:
     One that was made before the host last started is not used: its files may never have reached the disk. It is removed, since no
     box outlives that. Several processes may call this at once.
     """
-    found = above / f"{_boot()}-{contents.digest}"
+    found = above / f"{host_boot()}-{contents.digest}"
     if found.is_dir():
         return found
     above.mkdir(exist_ok=True)
     above.chmod(0o711)
     _clear(above)
-    made = Path(tempfile.mkdtemp(prefix=f"{_boot()}-{_MAKING}", dir=above))
+    made = Path(tempfile.mkdtemp(prefix=f"{host_boot()}-{_MAKING}", dir=above))
     try:
         contents.write(made)
         made.rename(found)
@@ -86,7 +86,7 @@ def _clear(above: Path) -> None:
     for entry in above.iterdir():
         with suppress(FileNotFoundError):
             is_abandoned = _MAKING in entry.name and time.time() - entry.stat().st_mtime > _ABANDONED
-            if is_abandoned or not entry.name.startswith(f"{_boot()}-"):
+            if is_abandoned or not entry.name.startswith(f"{host_boot()}-"):
                 shutil.rmtree(entry, ignore_errors=True)
 
 
@@ -96,6 +96,9 @@ def _identity(path: Path) -> tuple[int, int, int, int, int]:
 
 
 @cache
-def _boot() -> str:
-    """This start of the host's kernel."""
-    return _BOOT.read_text().strip().replace("-", "")[:16]
+def host_boot(source: Path = _BOOT) -> str:
+    """This start of the host's kernel; "unknown" where /proc does not tell, as in some containers."""
+    try:
+        return source.read_text().strip().replace("-", "")[:16]
+    except OSError:
+        return "unknown"
