@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from limpet.core.ports import SandboxRef as SandboxRef
     from limpet.core.secret import Secret as Secret
     from limpet.egress.network import Network as Network
+    from limpet.egress.secrets import DomainSecret as DomainSecret
     from limpet.guard.policy.policy import Policy as Policy
     from limpet.guard.redaction.redactor import Redaction as Redaction
     from limpet.wiring import open_workspace as open_workspace
@@ -74,6 +75,7 @@ _HOMES = {
     ),
     "limpet.core.secret": ("Secret",),
     "limpet.egress.network": ("Network",),
+    "limpet.egress.secrets": ("DomainSecret",),
     "limpet.guard.policy.policy": ("Policy",),
     "limpet.guard.redaction.redactor": ("Redaction",),
     "limpet.wiring": ("open_workspace",),

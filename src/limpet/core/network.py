@@ -12,6 +12,8 @@ DOOR_ADDRESS = IPv4Address("198.18.0.1")
 SERVICE_ADDRESSES = IPv4Address("198.18.1.0")
 NAMES_PORT = 53
 PROXY_PORT = 80
+# Where programs in a sandbox find the authorities that they trust; several variables say so.
+TRUST_FILE = "/etc/ssl/certs/ca-certificates.crt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,4 +68,8 @@ class NetworkedSandbox(Protocol):
         """Open these sockets in the sandbox's own network; they are the caller's. Ports below 1024 are out of its commands' reach.
 
         Raises: BootFailed where they cannot be opened, such as where a command took one of the other ports; SandboxGone."""
+        ...
+
+    async def trust(self, certificate: bytes) -> None:
+        """Add this authority, in PEM, to those of TRUST_FILE, in the place of one that was added before. Raises: BootFailed."""
         ...

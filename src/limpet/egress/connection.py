@@ -13,7 +13,7 @@ import anyio
 from limpet.egress.client_hello import HANDSHAKE, ClientHello, NotTls, read_client_hello
 from limpet.egress.http_exchange import HttpCarrier, Rewriting, fixed
 from limpet.egress.http_heads import MalformedHttp, RequestHead, read_request
-from limpet.egress.policy import Admitted, Decision, Reason, Refused
+from limpet.egress.policy import SECRET_RULE, Admitted, Decision, Reason, Refused
 from limpet.egress.records import EgressRecord, OnRecord, record_of
 from limpet.egress.refusals import response
 from limpet.egress.streams import ReadAhead, relay
@@ -36,6 +36,8 @@ class DoorView(Protocol):
     async def dial(self, admitted: Admitted) -> ReadAhead: ...
 
     def intercepts(self, host: str) -> bool: ...
+
+    def carries_secret(self, head: RequestHead) -> bool: ...
 
     async def intercept(self, connection: "BoxConnection", admitted: Admitted) -> None: ...
 
@@ -235,7 +237,13 @@ class PlainExchange:
         port = head.port or (PLAIN_PORT if head.is_absolute else self._port)
         if self._host is None and not head.is_absolute and port != self._port:
             return Refused(host=head.host, port=port, reason=Reason.NAMES_DISAGREE)
-        return self._connection.door.decide(head.host, port)
+        door = self._connection.door
+        decision = door.decide(head.host, port)
+        if door.carries_secret(head):
+            return Refused(host=head.host, port=port, reason=Reason.SECRET_ELSEWHERE)
+        if isinstance(decision, Admitted) and decision.rule == SECRET_RULE:
+            return Refused(host=head.host, port=port, reason=Reason.HOST_NOT_ALLOWED)
+        return decision
 
     def rewriting(self, admitted: Admitted, head: RequestHead) -> Rewriting | Refused | None:
         return None

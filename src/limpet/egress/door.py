@@ -7,19 +7,22 @@ import asyncio
 import logging
 import resource
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from typing import Protocol
 
 import anyio
 
 from limpet.core.network import DOOR_ADDRESS, DoorListeners
 from limpet.egress.connection import BoxConnection
 from limpet.egress.dns_answers import MOST_QUERY, answer
+from limpet.egress.http_heads import RequestHead
 from limpet.egress.policy import Admitted, Decision, EgressPolicy, Reason, Refused
 from limpet.egress.records import EgressRecord, OnRecord, record_of
 from limpet.egress.refusals import response
 from limpet.egress.resolver import Resolve, system_resolve
+from limpet.egress.secrets import PlacedSecret, carries_any
 from limpet.egress.streams import ReadAhead, SocketStream
 from limpet.egress.upstream_dialer import dial
 
@@ -32,6 +35,20 @@ class DoorLimits:
 
     connections: int = 128
     idle: float = 900.0
+
+
+class Interception(Protocol):
+    """`interception.Interceptor`, which is not loaded where there are no secrets."""
+
+    @property
+    def secrets(self) -> Sequence[PlacedSecret]: ...
+
+    @property
+    def certificate(self) -> bytes: ...
+
+    def intercepts(self, host: str) -> bool: ...
+
+    async def carry(self, connection: BoxConnection, admitted: Admitted) -> None: ...
 
 
 class ConnectionBudget:
@@ -67,6 +84,7 @@ class Door:
         on_record: OnRecord = _no_record,
         limits: DoorLimits | None = None,
         budget: ConnectionBudget | None = None,
+        interceptor: Interception | None = None,
     ) -> None:
         self.box = box
         self.policy = policy
@@ -74,6 +92,7 @@ class Door:
         self._resolve = resolve
         self._limits = limits or DoorLimits()
         self._budget = budget or ConnectionBudget()
+        self._interceptor = interceptor
         self._open: set[BoxConnection] = set()
         self._services: dict[str, IPv4Address] = {}
 
@@ -94,10 +113,16 @@ class Door:
 
     def intercepts(self, host: str) -> bool:
         """Whether TLS to that host is ended here, and begun anew."""
-        return False
+        return self._interceptor is not None and self._interceptor.intercepts(host)
+
+    def carries_secret(self, head: RequestHead) -> bool:
+        """Whether a request's head holds the placeholder of a secret."""
+        return self._interceptor is not None and carries_any(head, self._interceptor.secrets)
 
     async def intercept(self, connection: BoxConnection, admitted: Admitted) -> None:
-        raise NotImplementedError
+        """Carry TLS to a host that is intercepted."""
+        if self._interceptor is not None:
+            await self._interceptor.carry(connection, admitted)
 
     async def serve(self, listeners: DoorListeners) -> None:
         """Accept connections and answer names until cancelled; then every connection is ended and the listeners are closed."""

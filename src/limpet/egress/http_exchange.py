@@ -173,6 +173,13 @@ class HttpCarrier:
             answer = read_response(raw)
             if rewriting is not None:
                 answer = rewriting.response(answer)
+                if asked.method != b"HEAD" and any(
+                    value.lower() != b"identity" for value in answer.values(b"content-encoding")
+                ):
+                    refused = Refused(host=asked.host, port=asked.port or 443, reason=Reason.ENCODED)
+                    self._exchange.note(refused)
+                    await self._refuse(refused)
+                    return False
             if answer.status == 101:
                 await self._box.send(write_head(_status_line(answer), list(answer.fields)))
                 await self._switched(upstream, rewriting)

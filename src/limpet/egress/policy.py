@@ -14,6 +14,7 @@ from limpet.egress.addresses import Network
 from limpet.egress.host_patterns import HostPattern, canonical_name, parse_patterns
 
 WEB_PORTS = frozenset({80, 443})
+SECRET_RULE = "secret"
 SERVICES = "host.internal"  # below it are the names of the host's own services
 
 
@@ -31,6 +32,8 @@ class Reason(Enum):
     SECRET_ELSEWHERE = "secret_elsewhere"
     TOO_MANY = "too_many_connections"
     UNREACHABLE = "unreachable"
+    NOT_TRUSTED = "certificate_not_trusted"
+    ENCODED = "encoded_response"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class EgressPolicy:
 
     `hosts` on `ports`; with `is_open` every public host on these. `services` are services of the host: the name in the box (such as
     `db.host.internal`) and port, with the address and port that are dialed. `networks` may be dialed beside the public internet.
+    `secret_hosts` may be reached by requests that carry a secret for them, and no others.
     """
 
     hosts: tuple[HostPattern, ...] = ()
@@ -69,10 +73,11 @@ class EgressPolicy:
     is_open: bool = False
     services: Mapping[tuple[str, int], tuple[str, int]] = field(default_factory=lambda: MappingProxyType({}))
     networks: tuple[Network, ...] = ()
+    secret_hosts: tuple[HostPattern, ...] = ()
 
     @property
     def grants_nothing(self) -> bool:
-        return not (self.hosts or self.is_open or self.services)
+        return not (self.hosts or self.is_open or self.services or self.secret_hosts)
 
     def rule_for(self, host: str) -> str | None:
         """The pattern that admits this canonical name on the web's ports, None if none does."""
@@ -84,7 +89,9 @@ class EgressPolicy:
 
     def knows(self, host: str) -> bool:
         """Whether any port of this canonical name is admitted: those names exist for the box, no others."""
-        return self.rule_for(host) is not None or any(name == host for name, _ in self.services)
+        if self.rule_for(host) is not None or any(pattern.matches(host) for pattern in self.secret_hosts):
+            return True
+        return any(name == host for name, _ in self.services)
 
     def decide(self, host: str, port: int) -> Decision:
         """Whether the box may connect to that name, in whatever spelling it was asked for."""
@@ -95,6 +102,8 @@ class EgressPolicy:
         if (address := self.services.get((name, port))) is not None:
             return Admitted(host=name, port=port, rule=f"{name}:{port}", address=address)
         rule = self.rule_for(name)
+        if rule is None and any(pattern.matches(name) for pattern in self.secret_hosts):
+            rule = SECRET_RULE
         if rule is None:
             known = any(service == name for service, _ in self.services)
             return self._refused(name, port, Reason.PORT_NOT_ALLOWED if known else Reason.HOST_NOT_ALLOWED)

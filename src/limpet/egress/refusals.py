@@ -8,6 +8,8 @@ _STATUS = {
     Reason.MALFORMED: 400,
     Reason.TOO_MANY: 503,
     Reason.UNREACHABLE: 502,
+    Reason.NOT_TRUSTED: 502,
+    Reason.ENCODED: 502,
 }
 _WHY = {
     Reason.NOT_A_NAME: "{host} is not the name of a host: addresses cannot be reached, only names",
@@ -21,6 +23,8 @@ _WHY = {
     Reason.SECRET_ELSEWHERE: "the request carries the placeholder of a secret that is not for {host}",
     Reason.TOO_MANY: "this container has too many open connections",
     Reason.UNREACHABLE: "{host}:{port} is allowed and could not be reached",
+    Reason.NOT_TRUSTED: "the certificate of {host} is not trusted, so no secret is sent there",
+    Reason.ENCODED: "{host} sent an encoded answer, which cannot be searched for the secret",
 }
 
 
@@ -33,7 +37,7 @@ def sentence(refused: Refused) -> str:
     """The refusal in one line of ASCII, without control characters, also where the host was hostile."""
     host = "".join(letter if "!" <= letter <= "~" else "?" for letter in refused.host) or "(none)"
     why = _WHY[refused.reason].format(host=host, port=refused.port)
-    if refused.reason in (Reason.UNREACHABLE, Reason.TOO_MANY):
+    if refused.reason in (Reason.UNREACHABLE, Reason.TOO_MANY, Reason.NOT_TRUSTED, Reason.ENCODED):
         return f"Network: {why}."
     return f"Blocked by network policy: {why}. {_allowed(refused)}Do not retry: the answer will be the same."
 

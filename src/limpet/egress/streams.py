@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -120,13 +121,16 @@ class ReadAhead(ByteStream):
     async def _more(self, most: int = 65_536) -> bytes:
         try:
             piece = await self.stream.receive(most)
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError):
             return b""
         self.received += len(piece)
         return piece
 
     async def send(self, item: bytes | memoryview) -> None:
-        await self.stream.send(item)  # type: ignore[arg-type]  # streams of sockets and of TLS take any buffer
+        try:
+            await self.stream.send(item)  # type: ignore[arg-type]  # streams of sockets and of TLS take any buffer
+        except ssl.SSLError as error:
+            raise anyio.BrokenResourceError from error
         self.sent += len(item)
 
     async def send_eof(self) -> None:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from limpet.core.errors import ConfigInvalid
 from limpet.core.home import home_directory
 from limpet.core.ports import Limits, Offer, Runtime, SandboxRef
+from limpet.egress.door import Interception
 from limpet.egress.network import Network
+from limpet.egress.secrets import DomainSecret, PlacedSecret
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
 from limpet.workspace.approvals import Approver
@@ -84,7 +86,7 @@ def open_workspace(
     limits: Limits | None = None,
     env: Mapping[str, str] | None = None,
     needs: frozenset[Offer] = frozenset(),
-    network: Network | Sequence[str] | str | None = None,
+    network: Network | Sequence[str] | str | None = None, secrets: Mapping[str, DomainSecret] | None = None,
     capabilities: Mapping[str, Any] | None = None, policy: Policy | None = None, redaction: Redaction | None = None,
     audit: OnAudit | None = None, approver: Approver | None = None, session: str = "",
 ) -> WorkspaceContext:  # fmt: skip
@@ -94,8 +96,8 @@ def open_workspace(
     with the block (or `close`) and with this process; with "ttl" it lives on until it has been idle for `ttl` seconds, and `ref=box.ref`
     enters it again, also from another process. `directory` keeps its files (else they go with it), `home` the runtime's own things.
     `capabilities` are such as `{"shell": {"allowedCommands": ["ls"]}, "fs": True}`; None is all of them.
-    `network` are hosts to be reached, as ["api.example.com", "*.example.org"] or a `limpet.Network`; None is none (docs/egress.md). The
-    rules are as in `workspace.opening.WorkspaceOptions`: they are this process's, and given again with a `ref`.
+    `network` are hosts to be reached, as ["api.example.com", "*.example.org"] or a `limpet.Network`, None is none; `secrets` are used by
+    the box and never seen there (docs/egress.md). The rules are as in `workspace.opening.WorkspaceOptions`, given again with a `ref`.
 
     Raises, when it is opened:
         ConfigInvalid: an argument is unknown, of another type or contradicts another.
@@ -111,7 +113,7 @@ def open_workspace(
     rules = WorkspaceOptions(
         capabilities=capabilities, policy=policy, redaction=redaction, audit=audit, approver=approver, session=session,
     )  # fmt: skip
-    return WorkspaceContext(lambda closer: _opened(name, runtime, opening, rules, home, network, closer))
+    return WorkspaceContext(lambda closer: _opened(name, runtime, opening, rules, home, (network, secrets), closer))
 
 
 def _path(given: Path | str | None) -> Path | None:
@@ -125,15 +127,26 @@ async def _opened(
     opening: SandboxOptions,
     rules: WorkspaceOptions,
     home: Path | None,
-    network: object,
+    network: tuple[object, object],
     closer: Closer,
 ) -> AsyncIterator[Workspace]:
     refuse_misused(name=name, runtime=runtime, opening=opening, rules=rules)
-    opening = replace(opening, network=checked_network(network))
+    reachable, placed = checked_network(*network, opening)
+    interceptor = _interceptor(reachable, placed) if placed else None
+    opening = replace(opening, network=reachable, interceptor=interceptor)
     async with AsyncExitStack() as stack:
         if isinstance(runtime, str):
             runtime = await stack.enter_async_context(_swept(_runtime_for(runtime, home, rules.capabilities)))
         yield await stack.enter_async_context(open_in(runtime, name, opening, rules=rules, closer=closer))
+
+
+def _interceptor(network: Network | None, placed: Sequence[PlacedSecret]) -> Interception:
+    try:
+        return cast(Interception, load("limpet.egress.interception:interceptor")(network or Network(), placed))
+    except ImportError as missing:
+        if missing.name != "cryptography":
+            raise
+        raise ConfigInvalid("open_workspace", "secrets", "needs a package: pip install 'limpet[secrets]'.") from missing
 
 
 @asynccontextmanager

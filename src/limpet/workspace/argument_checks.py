@@ -10,7 +10,9 @@ from typing import Any
 from limpet.core.command import Command, Script
 from limpet.core.errors import BadCommand, ConfigInvalid
 from limpet.core.ports import Limits, Offer, SandboxRef
-from limpet.egress.network import Network, read_network
+from limpet.core.secret import Secret
+from limpet.egress.network import Network, place_secrets, read_network
+from limpet.egress.secrets import DomainSecret, PlacedSecret
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
 
@@ -48,12 +50,27 @@ def refuse_misused(*, name: Any, runtime: Any, opening: Any, rules: Any) -> None
         raise _wrong("session", "must be a text", rules.session)
 
 
-def checked_network(given: Any) -> Network | None:
-    """What a box may reach, from whatever was given. Raises ConfigInvalid."""
+def checked_network(given: Any, secrets: Any, opening: Any) -> tuple[Network | None, tuple[PlacedSecret, ...]]:
+    """What a box may reach and the secrets that it uses, from whatever was given. Raises ConfigInvalid, which shows no value."""
     try:
-        return read_network(given)
+        network = read_network(given, with_secrets=bool(secrets))
     except ValueError as error:
         raise ConfigInvalid(WHERE, "network", f"{error}.") from error
+    if not secrets:
+        return network, ()
+    if not isinstance(secrets, Mapping) or not all(
+        isinstance(one, DomainSecret) and isinstance(one.value, Secret) for one in secrets.values()
+    ):
+        right = '{"TOKEN": limpet.DomainSecret(value=limpet.Secret("…"), hosts=("api.example.com",))}'
+        raise ConfigInvalid(WHERE, "secrets", f"must be an object of secrets such as {right}.")
+    if opening.ref is not None:
+        raise ConfigInvalid(
+            WHERE, "secrets", "a box that is entered again has no placeholders for them; open a new one."
+        )
+    try:
+        return network, place_secrets(secrets)
+    except ValueError as error:
+        raise ConfigInvalid(WHERE, "secrets", f"{error}.") from error
 
 
 def refuse_no_rules(where: str, *, policy: Any, redaction: Any) -> None:

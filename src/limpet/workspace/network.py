@@ -4,13 +4,14 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import cast
 
 import anyio
 
 from limpet.core.network import DoorListeners, NetworkedSandbox
 from limpet.core.ports import Sandbox
-from limpet.egress.door import Door
+from limpet.egress.door import Door, Interception
 from limpet.egress.network import Network, plan_for
 from limpet.egress.records import EgressRecord
 
@@ -25,14 +26,19 @@ def write_record(record: EgressRecord) -> None:
 
 
 @asynccontextmanager
-async def opened_door(sandbox: Sandbox, name: str, network: Network | None) -> AsyncIterator[Door | None]:
+async def opened_door(
+    sandbox: Sandbox, name: str, network: Network | None, interceptor: Interception | None = None
+) -> AsyncIterator[Door | None]:
     """Its door, which works until the block is left. Raises BootFailed, SandboxGone where it cannot be opened."""
     if network is None:
         yield None
         return
     policy = network.policy()
+    if interceptor is not None:
+        policy = replace(policy, secret_hosts=tuple(host for secret in interceptor.secrets for host in secret.hosts))
+        await cast(NetworkedSandbox, sandbox).trust(interceptor.certificate)
     listeners = await cast(NetworkedSandbox, sandbox).listen(plan_for(policy))
-    door = Door(name, policy, resolve=network.resolver, on_record=write_record)
+    door = Door(name, policy, resolve=network.resolver, on_record=write_record, interceptor=interceptor)
     async with AsyncExitStack() as stack:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(serve_closed, door, listeners)

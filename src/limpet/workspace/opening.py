@@ -25,7 +25,9 @@ from limpet.core.ports import (
     Walls,
     WhileOwned,
 )
-from limpet.egress.network import PROXY_ENVIRONMENT, Network
+from limpet.core.secret import Secret
+from limpet.egress.door import Interception
+from limpet.egress.network import Network, box_environment
 from limpet.guard.policy.environment import secrets_in
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
@@ -55,7 +57,7 @@ class SandboxOptions:
     `lifetime` "process" ends the box with the block (and with this process, however that ends). "ttl" lets it live on until
     it has been idle for `ttl` seconds; `ref`, from an earlier workspace's `ref`, enters that one again instead of making a
     new one; then `lifetime` only says whether it ends with the block. `network` is what it may
-    reach, for the time of the block (None: nothing). The rest is as in SandboxSpec.
+    reach, for the time of the block (None: nothing), `interceptor` has its secrets. The rest is as in SandboxSpec.
     """
 
     lifetime: Literal["process", "ttl"] = "process"
@@ -68,6 +70,7 @@ class SandboxOptions:
     read_only: Mapping[str, Path] = field(default_factory=dict)
     needs: frozenset[Offer] = frozenset()
     network: Network | None = None
+    interceptor: Interception | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +125,7 @@ async def open_in(
                 roots=places.roots,
                 approvals=Approvals(rules.approver, clock=rules.clock),
             )
-            async with opened_door(sandbox, name, opening.network):
+            async with opened_door(sandbox, name, opening.network, opening.interceptor):
                 yield _made(sandbox, name, opening, rules, guard.with_more(policy), closer)
     finally:
         with anyio.move_on_after(CLOSING, shield=True):
@@ -157,7 +160,7 @@ def _made(
     closer: Closer,
 ) -> Workspace:
     # No record shows the secrets of the box's own variables.
-    output = OutputRedaction.of_records(secrets_in(opening.env))
+    output = OutputRedaction.of_records(_secrets_of(opening))
     output = output if rules.redaction is None else output.with_more(rules.redaction)
     trail = AuditTrail(
         audit=Audit(rules.audit),
@@ -188,7 +191,7 @@ def _spec(name: str, opening: SandboxOptions, walls: Walls) -> SandboxSpec:
         directory=opening.directory,
         image=opening.image,
         limits=opening.limits,
-        env=opening.env if opening.network is None else {**PROXY_ENVIRONMENT, **opening.env},
+        env=opening.env if opening.network is None else {**_door_environment(opening), **opening.env},
         read_only=opening.read_only,
         walls=walls,
         needs=opening.needs | _of_network(opening) | ({Offer.ATTACH} if opening.lifetime == "ttl" else frozenset()),
@@ -197,3 +200,17 @@ def _spec(name: str, opening: SandboxOptions, walls: Walls) -> SandboxSpec:
 
 def _of_network(opening: SandboxOptions) -> frozenset[Offer]:
     return frozenset() if opening.network is None else frozenset({Offer.NETWORK_POLICY})
+
+
+def _door_environment(opening: SandboxOptions) -> dict[str, str]:
+    return box_environment(() if opening.interceptor is None else opening.interceptor.secrets)
+
+
+def _secrets_of(opening: SandboxOptions) -> dict[str, Secret]:
+    """Those of its variables, and those that its door puts in: should a host send one back in a form that is not known, it is hidden
+    where it is printed as it is."""
+    placed = () if opening.interceptor is None else opening.interceptor.secrets
+    return {
+        **secrets_in(opening.env),
+        **{one.name: Secret(one.value.decode(errors="surrogateescape")) for one in placed},
+    }

@@ -13,10 +13,11 @@ from limpet.core.errors import BootFailed, SandboxGone
 from limpet.core.network import DOOR_ADDRESS, NAMES_PORT, DoorListeners, DoorPlan
 from limpet.runtimes.bubblewrap import ending, namespace_sockets
 from limpet.runtimes.bubblewrap.namespace_sockets import Asked
-from limpet.runtimes.bubblewrap.settings import AgentProcess
+from limpet.runtimes.bubblewrap.settings import AgentProcess, BoxPaths
 
 _WITHIN = 10.0
 _MOST_SOCKETS = 200
+_OF_THE_BOX = b"\n# The authority of this box's door.\n"
 
 
 async def listen(agent: AgentProcess, plan: DoorPlan) -> DoorListeners:
@@ -48,6 +49,19 @@ async def listen(agent: AgentProcess, plan: DoorPlan) -> DoorListeners:
     return DoorListeners(
         web=web, names=names, services=dict(zip(plan.services, listeners[len(plan.web) :], strict=True))
     )
+
+
+def trust(place: BoxPaths, certificate: bytes) -> None:
+    """See `core.network.NetworkedSandbox.trust`. Blocking; the box sees the old file or the new one."""
+    file = place.trust
+    replacing = file.with_suffix(".new")
+    try:
+        before = file.read_bytes().partition(_OF_THE_BOX)[0]
+        replacing.write_bytes(before + _OF_THE_BOX + certificate)
+        replacing.chmod(0o644)
+        replacing.replace(file)
+    except OSError as error:
+        raise BootFailed(f"its authority could not be made known to it: {error}.") from error
 
 
 async def _by_program(namespace: int, asked: Asked) -> list[socket.socket]:

@@ -1,6 +1,7 @@
 """The directories of a box on the host, and what of them, and of the host, it sees where. Makes files; starts nothing."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from limpet.core.box_directories import DATA, HOME, LASTING
 from limpet.core.errors import BootFailed
-from limpet.core.network import DOOR_ADDRESS
+from limpet.core.network import DOOR_ADDRESS, TRUST_FILE
 from limpet.core.ports import Offer, SandboxSpec
 from limpet.runtimes.bubblewrap import user_environment
 from limpet.runtimes.bubblewrap.settings import BoxPaths
@@ -17,7 +18,7 @@ from limpet.runtimes.bubblewrap.walls import AGENTS_PROGRAMS, BuiltWalls, build
 
 USER = 1000  # inside
 HOST_NAME = "box"
-CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+CERTIFICATES = TRUST_FILE
 _IMAGE_SETTINGS = "/run/limpet/etc"
 _NAME_SERVER = f"nameserver {DOOR_ADDRESS}\noptions timeout:2 attempts:2\n"
 _BUNDLES = (CERTIFICATES, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
@@ -148,7 +149,15 @@ def _reachable(directory: Path, place: BoxPaths, user_id: int | None, carried: l
 def _shared_settings(place: BoxPaths, image: Path | None, spec: SandboxSpec, processors: int | None) -> Iterator[str]:
     """The mounts of what the box shares with others: its /etc with what is left there of the host's or the image's, and the number of
     its processors."""
-    yield from ("--ro-bind", str(shared_directory(place.shared, _settings(image, spec))), "/etc")
+    settings = shared_directory(place.shared, _settings(image, spec))
+    yield from ("--ro-bind", str(settings), "/etc")
+    if Offer.NETWORK_POLICY in spec.needs:
+        # Its own: a door may have an authority, for this box alone.
+        place.trust.parent.mkdir(exist_ok=True)
+        place.trust.parent.chmod(0o755)
+        shutil.copyfile(settings / CERTIFICATES.removeprefix("/etc/"), place.trust)
+        place.trust.chmod(0o644)
+        yield from ("--ro-bind", str(place.trust.parent), os.path.dirname(CERTIFICATES))
     yield from _image_settings(image) if image else _host_settings()
     if processors is not None:
         counted = shared_directory(place.shared, user_environment.processors_shown(processors))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from limpet.core.errors import SandboxClosed, SandboxGone
@@ -146,6 +147,10 @@ class LiveBox:
     async def listen(self, plan: DoorPlan) -> DoorListeners:
         """See `core.network.NetworkedSandbox.listen`."""
         return await door_sockets.listen(self._agent, plan)
+
+    async def trust(self, certificate: bytes) -> None:
+        """See `core.network.NetworkedSandbox.trust`."""
+        await to_thread.run_sync(door_sockets.trust, self._place, certificate)
 
     async def leave(self) -> None:
         """Release it. It goes on running, unless its lifetime is that of its creator and that is this process."""

@@ -243,6 +243,7 @@ class BubblewrapRuntime:
             leaving=leaving,
             hold_limit=live.time_limits.hold,
             listening=live.listen,
+            trusting=live.trust,
         )
         self._living.add(sandbox)
         live.supervisor.start("watches its disk", live.watch, ref)

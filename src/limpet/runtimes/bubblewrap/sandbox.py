@@ -21,7 +21,7 @@ _ENTERING = 2
 
 
 class BubblewrapSandbox(AgentSandbox):
-    """core.ports.Sandbox and core.network.NetworkedSandbox. `listening` opens sockets in its network."""
+    """core.ports.Sandbox and core.network.NetworkedSandbox. `listening` opens sockets in its network, `trusting` adds an authority."""
 
     def __init__(
         self,
@@ -34,16 +34,23 @@ class BubblewrapSandbox(AgentSandbox):
         leaving: Callable[[], Awaitable[None]],
         hold_limit: HoldLimit,
         listening: Callable[[DoorPlan], Awaitable[DoorListeners]],
+        trusting: Callable[[bytes], Awaitable[None]],
     ) -> None:
         super().__init__(ref, client, files, offers, ending=ending, leaving=leaving, hold_limit=hold_limit)
         self._listening = listening
         # Threads for its ports alone: their clients take none of those that everything else waits for.
         self._entering = CapacityLimiter(_ENTERING)
+        self._trusting = trusting
 
     async def listen(self, plan: DoorPlan) -> DoorListeners:
         """See `core.network.NetworkedSandbox`."""
         self._require_open()
         return await self._listening(plan)
+
+    async def trust(self, certificate: bytes) -> None:
+        """See `core.network.NetworkedSandbox`."""
+        self._require_open()
+        await self._trusting(certificate)
 
     async def listening_ports(self) -> Sequence[int]:
         return sorted({found.port for found in await self._listeners()})

@@ -88,6 +88,11 @@ class BoxPaths:
         return self.directory / "tmp", self.directory / "shm"
 
     @property
+    def trust(self) -> Path:
+        """The authorities that its programs trust, alone in their directory, where the box has a file of its own."""
+        return self.directory / "trust" / "ca-certificates.crt"
+
+    @property
     def group(self) -> str:
         """The name of its cgroup; two homes on one host never share one."""
         return f"{hashlib.sha256(str(self.home).encode()).hexdigest()[:8]}-{self.short}"

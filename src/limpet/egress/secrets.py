@@ -1,0 +1,213 @@
+"""Secrets that a box uses and never holds: it has a placeholder, and the door puts the value in its place. Pure.
+
+A placeholder is replaced in the fields of a request's head (in Basic credentials too), and where the secret allows it in the query; only
+towards the secret's own hosts and only over verified TLS. What comes back is searched for the value in its usual encodings.
+"""
+
+import base64
+import binascii
+import html
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from urllib.parse import quote, quote_plus
+
+from limpet.core.secret import Secret
+from limpet.egress.host_patterns import HostPattern
+from limpet.egress.http_heads import Field, RequestHead, ResponseHead
+from limpet.egress.policy import Reason, Refused
+
+LEAST_SCRUBBED = 8  # bytes; what is shorter is found in too much that is no secret
+_BASIC = b"basic "
+_MASK = b"*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainSecret:
+    """A secret for these `hosts` alone (such as `api.example.com`); `in_query`: also where it stands in a URL's query."""
+
+    value: Secret
+    hosts: tuple[str, ...]
+    in_query: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedSecret:
+    """A secret in a box: `name` is its variable there, `placeholder` what that holds."""
+
+    name: str
+    value: bytes = field(repr=False)
+    hosts: tuple[HostPattern, ...]
+    in_query: bool
+    placeholder: bytes = field(default_factory=lambda: b"LIMPETSECRET" + secrets.token_hex(20).encode())
+
+    def is_for(self, host: str) -> bool:
+        return any(pattern.matches(host) for pattern in self.hosts)
+
+
+def encodings(value: bytes) -> frozenset[bytes]:
+    """The forms in which a server may send back what it was sent: as it is, in base64 at each alignment, base32, hexadecimal, percent
+    (once and twice), JSON, HTML, and backwards."""
+    found = {value, value[::-1], value.hex().encode(), value.hex().upper().encode()}
+    for shift in range(3):
+        encoded = base64.b64encode(b"\0" * shift + value)
+        # What depends on the bytes before and behind it is left out.
+        inner = encoded[(shift * 8 + 5) // 6 : (shift + len(value)) * 8 // 6]
+        found |= {inner, inner.translate(bytes.maketrans(b"+/", b"-_"))}
+    text = value.decode("utf-8", "surrogateescape")
+    percent = quote(value, safe="")
+    found |= {percent.encode(), percent.lower().encode(), quote(percent, safe="").encode(), quote(value).encode()}
+    found |= {quote_plus(value).encode(), base64.b32encode(value).rstrip(b"=")[:-1]}
+    quoted = json.dumps(text)[1:-1]
+    escaped = html.escape(text)
+    plain = json.dumps(text, ensure_ascii=False)[1:-1]
+    for form in (
+        quoted,
+        quoted.replace("/", "\\/"),
+        plain,
+        escaped,
+        escaped.replace("/", "&#x2F;").replace("+", "&#43;"),
+    ):
+        found.add(form.encode(errors="surrogateescape"))
+    return frozenset(form for form in found if len(form) >= LEAST_SCRUBBED)
+
+
+class Scrubber:
+    """Masks needles in a stream, byte for byte. What could be the beginning of one is held back until more comes."""
+
+    def __init__(self, needles: Iterable[bytes]) -> None:
+        self._needles = sorted(needles, key=len, reverse=True)
+        self._tail = b""
+
+    def feed(self, piece: bytes) -> bytes:
+        data = self.whole(self._tail + piece)
+        held = max((_overlap(data, needle) for needle in self._needles), default=0)
+        self._tail = data[len(data) - held :]
+        return data[: len(data) - held]
+
+    def end(self) -> bytes:
+        rest, self._tail = self._tail, b""
+        return rest
+
+    def whole(self, data: bytes) -> bytes:
+        """All of it at once."""
+        for needle in self._needles:
+            if needle in data:
+                data = data.replace(needle, _MASK * len(needle))
+        return data
+
+
+def _overlap(data: bytes, needle: bytes) -> int:
+    """How many bytes of the end of `data` begin `needle`, and not all of it."""
+    for count in range(min(len(needle) - 1, len(data)), 0, -1):
+        if data.endswith(needle[:count]):
+            return count
+    return 0
+
+
+class SecretRewriting:
+    """http_exchange.Rewriting towards one host. `used` are the names of the secrets that were put in."""
+
+    def __init__(self, head: RequestHead, ours: Sequence[PlacedSecret]) -> None:
+        self._ours = ours
+        self.used = tuple(secret.name for secret in ours if _carries(head, secret))
+        needles = frozenset[bytes]().union(*(encodings(secret.value) for secret in ours))
+        self._scrubber = Scrubber(needles)
+
+    def request(self, head: RequestHead) -> RequestHead:
+        fields = [(name, self._placed(value)) for name, value in head.fields if name.lower() not in _NOT_PASSED]
+        # What is encoded, or a part of the whole, could not be searched.
+        fields.append((b"Accept-Encoding", b"identity"))
+        target = head.target
+        for secret in self._ours:
+            if secret.in_query:
+                target = target.replace(secret.placeholder, quote(secret.value, safe="").encode())
+        return replace(head, fields=tuple(fields), target=target)
+
+    def _placed(self, value: bytes) -> bytes:
+        if value[: len(_BASIC)].lower() == _BASIC:
+            decoded = _decoded(value[len(_BASIC) :])
+            if any(secret.placeholder in decoded for secret in self._ours):
+                return value[: len(_BASIC)] + base64.b64encode(self._replaced(decoded))
+        return self._replaced(value)
+
+    def _replaced(self, value: bytes) -> bytes:
+        for secret in self._ours:
+            value = value.replace(secret.placeholder, secret.value)
+        return value
+
+    def response(self, head: ResponseHead) -> ResponseHead:
+        fields: tuple[Field, ...] = tuple((name, self._scrubber.whole(value)) for name, value in head.fields)
+        return replace(head, fields=fields, phrase=self._scrubber.whole(head.phrase))
+
+    def sent(self, piece: bytes) -> bytes:
+        return piece
+
+    def sent_end(self) -> bytes:
+        return b""
+
+    def received(self, piece: bytes) -> bytes:
+        return self._scrubber.feed(piece)
+
+    def received_end(self) -> bytes:
+        return self._scrubber.end()
+
+
+_NOT_PASSED = frozenset({b"accept-encoding", b"range", b"if-range"})
+
+
+def rewriting_for(
+    head: RequestHead, host: str, port: int, secrets_of_box: Sequence[PlacedSecret], *, needs_one: bool
+) -> SecretRewriting | Refused:
+    """What a request to that host becomes; refused where it carries what is not for it, and with `needs_one` where it carries none."""
+    ours = [secret for secret in secrets_of_box if secret.is_for(host)]
+    others = [secret for secret in secrets_of_box if secret not in ours]
+    if any(_carries(head, secret) or secret.placeholder in head.target for secret in others):
+        return Refused(host=host, port=port, reason=Reason.SECRET_ELSEWHERE)
+    if any(secret.placeholder in head.target and not _may_stand_in(head.target, secret) for secret in ours):
+        return Refused(host=host, port=port, reason=Reason.SECRET_ELSEWHERE)
+    rewriting = SecretRewriting(head, ours)
+    if needs_one and not rewriting.used:
+        return Refused(host=host, port=port, reason=Reason.HOST_NOT_ALLOWED)
+    return rewriting
+
+
+def carries_any(head: RequestHead, secrets_of_box: Iterable[PlacedSecret]) -> bool:
+    """Whether a request's head holds a placeholder, wherever."""
+    return any(_carries(head, secret) or secret.placeholder in head.target for secret in secrets_of_box)
+
+
+def _carries(head: RequestHead, secret: PlacedSecret) -> bool:
+    if secret.in_query and secret.placeholder in head.target:
+        return True
+    return any(
+        secret.placeholder in value
+        or (value[: len(_BASIC)].lower() == _BASIC and secret.placeholder in _decoded(value[len(_BASIC) :]))
+        for _, value in head.fields
+    )
+
+
+def _may_stand_in(target: bytes, secret: PlacedSecret) -> bool:
+    path, _, _ = target.partition(b"?")
+    return secret.in_query and secret.placeholder not in path
+
+
+def _decoded(value: bytes) -> bytes:
+    try:
+        return base64.b64decode(value.strip(), validate=True)
+    except (ValueError, binascii.Error):
+        return b""
+
+
+def place(
+    given: Mapping[str, DomainSecret], patterns: Mapping[str, tuple[HostPattern, ...]]
+) -> tuple[PlacedSecret, ...]:
+    """Secrets with placeholders of their own. Raises ValueError for a value that could not stand in a head."""
+    placed = []
+    for name, secret in given.items():
+        value = secret.value.reveal().encode(errors="surrogateescape")
+        if not value or any(byte < 32 or byte == 127 for byte in value):
+            raise ValueError(f"the secret {name} is empty or holds control characters")
+        placed.append(PlacedSecret(name=name, value=value, hosts=patterns[name], in_query=secret.in_query))
+    return tuple(placed)
