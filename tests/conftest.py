@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,13 @@ def home() -> Iterator[Path]:
     """Short, for a socket's address, and passable, for boxes that run as users of their own."""
     with short_home() as home:
         yield home
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests.support.scheduling import FilesTogether  # noqa: PLC0415 - only where xdist is there
+
+    return FilesTogether(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

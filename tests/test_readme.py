@@ -11,8 +11,6 @@ import pytest
 
 from tests.support.gateway import Gateway, running
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 ADDRESS = "http://127.0.0.1:8420"

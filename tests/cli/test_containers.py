@@ -20,8 +20,6 @@ from tests.support.host import eventually, processes_of
 from tests.support.prepared import ran
 from tests.wire.asking import container_of, run
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:

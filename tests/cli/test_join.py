@@ -17,8 +17,6 @@ from tests.support.gateway import Gateway, lasting
 from tests.support.host import eventually, rows, stored_ref
 from tests.support.prepared import ran
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 PROMPT = b"$ "
 LEAVE = b"\x1c\x1c"
 

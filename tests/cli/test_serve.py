@@ -14,8 +14,6 @@ from tests.support.gateway import Gateway, running
 from tests.support.host import eventually
 from tests.support.prepared import ran
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:

@@ -11,8 +11,6 @@ import pytest
 
 from tests.support.gateway import Gateway, running
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 MANUAL = (Path(__file__).parents[2] / "docs/integrations.md").read_text()
 EXAMPLES = dict(re.findall(r"^## (.*?):.*?^```python\n(.*?)^```$", MANUAL, re.MULTILINE | re.DOTALL))
 LINES = 12

@@ -28,7 +28,7 @@ from limpet.tools import tools_for
 from limpet.workspace.workspace import Workspace
 from tests.support.gateway import Gateway, running
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group(__name__)]
+pytestmark = pytest.mark.anyio
 QUIET = RunConfig(tracing_disabled=True)
 
 

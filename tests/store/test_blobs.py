@@ -23,7 +23,7 @@ from limpet.store.settings import DatabaseSettings
 from tests.store.disk import Disk
 from tests.support.s3 import KEYS, REGION, Server, s3_server
 
-pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group(__name__)]
+pytestmark = pytest.mark.anyio
 SIZES = [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 9 * BLOCK, 20 * BLOCK + 7]
 
 

@@ -15,8 +15,6 @@ from tests.wire.asking import SHELL, container_of, entries, output_files, printe
 from tests.wire.conftest import RUNTIME
 from tests.wire.schema import check_container
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 # The least that the settings take. The gateway looks for idle containers every 5 s.
 IDLE = 1
 REAPED_WITHIN = IDLE + 5 + 3

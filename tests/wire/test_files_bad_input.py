@@ -15,8 +15,6 @@ from tests.store.disk import Disk, small_disk
 from tests.support.gateway import Gateway, lasting, running
 from tests.wire.schema import check_error
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 MIB = 1 << 20
 BOUNDARY = "----limpet"
 FORM = f"multipart/form-data; boundary={BOUNDARY}"

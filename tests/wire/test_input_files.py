@@ -17,8 +17,6 @@ from tests.wire.provider import Provider, config_of
 from tests.wire.schema import check_response
 from tests.wire.test_seed_examples import INPUT_FILES
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 Json = dict[str, Any]
 DIRECTORY = "$LIMPET_DATA" if RUNTIME == "local" else "/mnt/data"
 CSV = "data:text/csv;base64," + base64.b64encode(b"a,b\n1,2\n").decode()

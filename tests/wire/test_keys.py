@@ -14,8 +14,6 @@ from tests.support.gateway import Gateway, running
 from tests.support.prepared import ran
 from tests.wire.test_skills import bundle, parts
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 CONFIG = '[auth]\nmode = "keys"\n'
 SHELL: list[dict[str, str]] = [{"type": "shell"}]
 ASKED = {"model": "limpet/script", "input": "```sh\necho hello > made.txt\n```", "tools": SHELL}

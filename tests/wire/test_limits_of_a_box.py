@@ -8,8 +8,6 @@ from limpet.runtimes.bubblewrap.limits.groups import find_groups
 from tests.support.gateway import Gateway, running
 from tests.wire.asking import container_of, entries, run
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 _SMALL = '[features.shell]\ntype = "bubblewrap"\ndisk_mb = 20\nmemory_mb = 128\nfile_size_mb = 50\nopen_files = 64\n'
 
 

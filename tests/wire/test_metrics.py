@@ -13,8 +13,6 @@ from tests.support.host import eventually
 from tests.wire.asking import container_of, run
 from tests.wire.test_health import breakable, counted
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 __all__ = ["breakable"]  # a fixture
 
 MANUAL = Path(__file__).parents[2] / "docs/operating.md"

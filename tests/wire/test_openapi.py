@@ -21,8 +21,6 @@ from tests.support.gateway import Gateway, running
 from tests.wire.asking import container_of, run
 from tests.wire.test_skills import bundle, zipped
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 METHODS = ("get", "post", "put", "patch", "delete")
 
 

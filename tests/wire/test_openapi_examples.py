@@ -16,8 +16,6 @@ from tests.support.gateway import Gateway, running
 from tests.wire.asking import container_of, output_files, run
 from tests.wire.test_skills import bundle, zipped
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 EXAMPLES = 6
 DOCUMENT = schemathesis.openapi.from_dict(document(has_keys=False))
 OPERATIONS = {f"{each.ok().method.upper()} {each.ok().path}": each.ok() for each in DOCUMENT.get_all_operations()}

@@ -15,8 +15,6 @@ from tests.wire.asking import SHELL, container_of, entries, printed, run, shell_
 from tests.wire.conftest import RUNTIME
 from tests.wire.streams import events_of
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 SECRET = "correct-horse-battery-staple"
 POLICY = '[features.shell.policy]\nblocked_commands = ["uname"]\nmax_duration = 20\n'
 REDACTION = (

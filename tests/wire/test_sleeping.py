@@ -10,8 +10,6 @@ import pytest
 from tests.support.gateway import running
 from tests.wire.asking import container_of, entries, printed, run
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 TWO_SEATS = "[features.containers]\nmax_live_boxes = 2\nbox_wait_secs = 20\n"
 WRITE = (
     "echo kept > f; mkdir -p d; ln -s ../f d/link; chmod 640 f; touch -d 2001-02-03 f; echo $HOME > ~/h; sleep 600 &"

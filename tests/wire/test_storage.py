@@ -19,8 +19,6 @@ from tests.support.s3 import KEYS, REGION, Server, s3_server
 from tests.wire.asking import container_of, printed, run
 from tests.wire.conftest import RUNTIME
 
-pytestmark = pytest.mark.xdist_group(__name__)  # what they share is slow to start
-
 CONTENT = {"empty": b"", "small": b"data", "large": bytes(range(256)) * 40_000}
 
 

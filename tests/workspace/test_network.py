@@ -132,6 +132,5 @@ async def test_an_error_in_the_block_is_raised_as_it_is(home: Path) -> None:
                 raise KeyError("mine")
 
 
-@pytest.mark.xdist_group("ordinary user")
 def test_an_ordinary_users_boxes_have_the_same_door() -> None:
     again_as_an_ordinary_user(__file__, "-k", "reaches or other_ways or take_the_doors")

@@ -169,6 +169,5 @@ async def test_what_is_no_secret_is_refused_without_its_value(secrets: object) -
     assert "text" not in str(refused.value)
 
 
-@pytest.mark.xdist_group("ordinary user")
 def test_an_ordinary_users_boxes_use_secrets_too() -> None:
     again_as_an_ordinary_user(__file__, "-k", "value_arrives or goes_nowhere")

@@ -160,6 +160,5 @@ def _opened_by_root(pid: int) -> socket.socket:
     return opened
 
 
-@pytest.mark.xdist_group("ordinary user")
 def test_the_same_holds_for_an_ordinary_user() -> None:
     again_as_an_ordinary_user(__file__, "-k", "listed_and_reached or server_of_the_host or host_itself")

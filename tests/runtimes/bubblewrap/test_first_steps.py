@@ -239,7 +239,6 @@ async def test_what_the_user_installs_never_stands_in_for_a_program_of_the_syste
     assert kept[:2] == (Exited(127), "")
 
 
-@pytest.mark.xdist_group("ordinary user")
 def test_the_same_holds_for_an_ordinary_user() -> None:
     again_as_an_ordinary_user(__file__, "-k", "pip_installs_for_the_user or processors or its_caches or stands_in")
 

@@ -23,7 +23,6 @@ from tests.support.users import NOBODY
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can start an engine of containers"),
-    pytest.mark.xdist_group("machine"),
     pytest.mark.timeout(600),
 ]
 
