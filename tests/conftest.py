@@ -10,6 +10,12 @@ import pytest
 from tests.support.homes import short_home
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--faults", action="store_true", help="kill the gateway at every event instead of at a few: minutes"
+    )
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

@@ -15,6 +15,7 @@ import httpx2
 import openai
 
 from tests.support.homes import home_apart
+from tests.support.kill_points import KillPoint
 from tests.support.prepared import Started, Surroundings, started
 
 READY_SECONDS = 20.0
@@ -36,6 +37,7 @@ class Gateway:
     config: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    kill_point: KillPoint | None = None
     process: Started | None = None
     url: str = ""
 
@@ -57,7 +59,13 @@ class Gateway:
         arguments = ["serve", "--config", str(file), "--port", "0", *self.arguments]
         self.process = started(
             arguments,
-            Surroundings(env=self._environment(), directory=Path.cwd(), output=self.log, errors=self.log),
+            Surroundings(
+                env=self._environment(),
+                directory=Path.cwd(),
+                output=self.log,
+                errors=self.log,
+                kill_point=self.kill_point,
+            ),
         )
         until = time.monotonic() + READY_SECONDS
         while not (said := _ADDRESS.search(self.log.read_text(errors="replace"))):

@@ -17,6 +17,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from limpet.cli import main
+from tests.support.kill_points import KillPoint
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 # What `limpet serve` and the commands beside it have loaded when they begin to work.
@@ -60,6 +61,7 @@ class Surroundings:
     output: Path = _NOTHING
     errors: Path = _NOTHING
     leads: bool = False
+    kill_point: KillPoint | None = None
 
 
 class Started:
@@ -120,6 +122,8 @@ def _run(arguments: list[str], surroundings: Surroundings) -> None:
     if surroundings.leads:
         os.setsid()
     _redirect(surroundings)
+    if surroundings.kill_point is not None:
+        surroundings.kill_point.install()
     sys.argv = [str(Path(sys.executable).parent / "limpet"), *arguments]
     main()
 

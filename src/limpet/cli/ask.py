@@ -16,6 +16,7 @@ from limpet.core.errors import LimpetError
 
 # The gateway sends a comment every 15 s; four missing ones mean that it is gone.
 TIMEOUT = httpx2.Timeout(10.0, read=60.0)
+CANCEL_SECONDS = 10.0
 
 Json = dict[str, Any]
 
@@ -63,7 +64,11 @@ def ask(question: Question, *, url: str) -> int:
             f"The answer of {url} broke off: {str(error) or type(error).__name__}. {answer.how_to_find_it}"
         ) from error
     except KeyboardInterrupt:
-        answer.interrupted()
+        # Once cancels, a second time leaves.
+        try:
+            answer.cancel(url.rstrip("/"))
+        except KeyboardInterrupt:
+            answer.interrupted()
         raise
     return answer.finish()
 
@@ -138,6 +143,22 @@ class Answer:
                     self.screen.output(stream, entry[stream])
             outcome = entry["outcome"]
             self.code = outcome["exit_code"] if outcome["type"] == "exit" else exit_codes.TIMED_OUT
+
+    def cancel(self, url: str) -> None:
+        """End the response in the gateway, with the command that runs."""
+        if "id" not in self.response:
+            return
+        try:
+            httpx2.post(
+                f"{url}/v1/responses/{self.response['id']}/cancel",
+                headers=key_headers(),
+                timeout=CANCEL_SECONDS,
+                trust_env=not is_loopback(url),
+            ).raise_for_status()
+        except httpx2.HTTPError:
+            self.interrupted()
+        else:
+            self.screen.note("The response was cancelled; what it had done is kept.")
 
     def interrupted(self) -> None:
         self.screen.note(self.how_to_find_it)

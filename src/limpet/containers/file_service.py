@@ -17,6 +17,7 @@ from limpet.containers.captures import LAST_SECONDS, CaptureResult, Captures, Lo
 from limpet.containers.changes import is_known, safe_name
 from limpet.containers.contents import Choose, CountingReader, opened, whole
 from limpet.containers.file_copies import FileCopies
+from limpet.containers.file_recorder import STILL_NS
 from limpet.containers.meter import Meter
 from limpet.containers.quotas import Quotas
 from limpet.containers.settings import ContainerSettings
@@ -109,6 +110,12 @@ class ContainerFileService:
         """How many recorded files are no longer there."""
         async with self.locked(record.id) as files:
             return await files.count_missing(record)
+
+    async def written(self, container_id: str, response_id: str, *, since: int) -> list[ContainerFileRecord]:
+        """The files that are recorded as written by that response and were changed after `since` (microseconds UTC)."""
+        rows = await self._rows.of_container(container_id)
+        earliest = since * 1000 - STILL_NS
+        return [row for row in rows if row.response_id == response_id and (not row.changed or row.changed >= earliest)]
 
     async def recorded(self, container_id: str, paths: Iterable[str]) -> frozenset[str]:
         """Those of these paths that are among the container's files."""

@@ -40,6 +40,8 @@ OUTPUT_DELTA = "response.shell_call_output_content.delta"
 OUTPUT_DONE = "response.shell_call_output_content.done"
 
 TERMINAL = frozenset({COMPLETED, FAILED, INCOMPLETE})
+# The last event of a response that ended so. Clients know no event of its own for a cancelled one; its object has the status.
+ENDING = {"completed": COMPLETED, "failed": FAILED, "incomplete": INCOMPLETE, "cancelled": INCOMPLETE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from limpet.core.errors import FileError, SandboxGone
 from limpet.core.events import Event
 from limpet.core.ports import FileStat, Process
 from limpet.guard.output import Decoder, HeadTailBuffer, head_and_tail, shares
+from limpet.responses.told_output import ToldOutput
 from limpet.responses.writer import Writer
 from limpet.workspace.redacted_process import RedactedChunk, raw_end, restart_of
 
@@ -35,13 +36,26 @@ class CommandOutput:
     def __init__(self, writer: Writer, place: Json, number: int, exec_id: str, *, limit: int, streams: bool) -> None:
         self._writer = writer
         self._place = {**place, "command_index": number}
-        self._exec_id = exec_id
+        self.exec_id = exec_id
         self._streams = streams
         self.size = 0
         self._is_raw = True
         self._decoders: dict[Stream, Decoder] = {"stdout": Decoder(), "stderr": Decoder()}
         self._buffers: dict[Stream, HeadTailBuffer] = {stream: HeadTailBuffer(limit) for stream in self._decoders}
         self._texts: dict[Stream, list[str]] = {"stdout": [], "stderr": []}
+        self._again: dict[Stream, int] = {"stdout": 0, "stderr": 0}  # characters that were told before
+        self._is_clean = True  # nothing was printed yet
+        self._ends: dict[Stream, int | None] = {}  # raw, once all was told
+
+    def resume(self, told: ToldOutput) -> None:
+        """Go on behind what was told of the command before, with its output read again from `told.since` on."""
+        for stream, before in told.streams.items():
+            self._texts[stream].append(before.text)
+            self._buffers[stream].admit(before.text)
+            self._decoders[stream] = Decoder(before.offset)
+            self._again[stream] = before.beyond
+            self.size += len(before.text.encode(errors="replace"))
+            self._is_clean = self._is_clean and not before.offset and not before.beyond
 
     def texts(self) -> tuple[str, str]:
         return "".join(self._texts["stdout"]), "".join(self._texts["stderr"])
@@ -49,10 +63,13 @@ class CommandOutput:
     async def take(self, chunk: Chunk) -> None:
         stream = chunk.stream
         self._is_raw = self._is_raw and not isinstance(chunk, RedactedChunk)
+        self._is_clean = False
         decoded = self._decoders[stream].feed(chunk.data)
-        head = self._buffers[stream].admit(decoded.text)
+        text = decoded.text[self._again[stream] :]
+        self._again[stream] -= len(decoded.text) - len(text)
+        head = self._buffers[stream].admit(text)
         # Only where all of it was told: what the buffer holds back is told at the end or never.
-        is_told = len(head) == len(decoded.text) and decoded.raw_offset is not None
+        is_told = len(head) == len(text) and decoded.raw_offset is not None and not self._again[stream]
         await self._pass(stream, head, restart_of(chunk) if is_told else None)
 
     async def end(self, process: Process | None, files: OutputFiles) -> None:
@@ -66,16 +83,21 @@ class CommandOutput:
             if tail.dropped:
                 where = await self._keep_whole(stream, process, files)
                 text = f"{head}\n... [{tail.dropped} bytes left out; {where}] ...\n{tail.text}"
-            await self._pass(stream, text, raw_end(process, stream, read=rest.raw_offset if self._is_raw else None))
+            end = raw_end(process, stream, read=rest.raw_offset if self._is_raw else None)
+            self._ends[stream] = end
+            await self._pass(stream, text, end)
+        self._is_clean = False
 
     async def say(self, stream: Stream, text: str) -> None:
-        """Words of ours among the output; they are never cut."""
-        await self._pass(stream, text, None)
+        """Words of ours before the output or behind it; they are never cut, and said once."""
+        if any(text in told for told in self._texts[stream]):
+            return
+        await self._pass(stream, text, 0 if self._is_clean else self._ends.get(stream))
 
     async def _keep_whole(self, stream: Stream, process: Process | None, files: OutputFiles) -> str:
         if process is None:
             return f"the whole {stream} is lost with the box"
-        path = f"{DIRECTORY}/{self._exec_id}.{stream}"
+        path = f"{DIRECTORY}/{self.exec_id}.{stream}"
         try:
             stat = await files.write(path, _bytes_of(process, stream))
         except FileError as problem:
@@ -94,7 +116,7 @@ class CommandOutput:
                 Event(
                     type=ev.OUTPUT_DELTA,
                     data={**self._place, "delta": {stream: text}},
-                    exec_id=self._exec_id,
+                    exec_id=self.exec_id,
                     stream=stream,
                     raw_offset=raw_offset,
                 )

@@ -1,13 +1,26 @@
-"""The engine of one process: runs are tasks of this process and end with it. Durable engines take the same place later."""
+"""Carries runs as tasks of this process, and takes over those whose process has died.
 
+A run belongs to the process that claimed it last (`store/runs.py`). A process that carries runs sends heartbeats for them; one that was
+silent for SILENT seconds has lost them, and the store refuses what it appends from then on.
+"""
+
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Self
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 
+from limpet.core.clock import MICROSECONDS, Clock
 from limpet.core.engine import Carry, RunState
+from limpet.core.errors import StoreError
+from limpet.store.runs import RunClaim, Runs
+
+BEAT = 5.0  # seconds between two heartbeats
+SILENT = 15.0  # seconds after which a run is taken over
+log = structlog.get_logger()
 
 
 @dataclass(slots=True)
@@ -16,13 +29,19 @@ class _RunningTask:
     ended: anyio.Event = field(default_factory=anyio.Event)
 
 
-class InProcessEngine:
-    """Carries runs as tasks of one group. `carry` must not raise but for cancellation; what it raises ends the process's group."""
+class LeaseEngine:
+    """`core.ports.Engine` on the database of the journal. `owner` is an id of this process, never used before. `carry` must not raise but
+    for cancellation; what it raises ends the process's group. `claimed` is called with each run of another process before it is carried."""
 
-    def __init__(self, carry: Carry) -> None:
+    def __init__(
+        self, carry: Carry, *, runs: Runs, owner: str, clock: Clock, claimed: Callable[[RunClaim], Awaitable[None]]
+    ) -> None:
         self._carry = carry
+        self._store = runs
+        self._owner = owner
+        self._clock = clock
+        self._claimed = claimed
         self._runs: dict[str, _RunningTask] = {}
-        self._ended: set[str] = set()
         self._group: TaskGroup | None = None
         self._stack = AsyncExitStack()
 
@@ -53,13 +72,36 @@ class InProcessEngine:
         return "running" if run_id in self._runs else "unknown"
 
     async def recover(self) -> list[str]:
-        """Nothing of an earlier process is carried on here: the service ends such runs as failed."""
-        return []
+        """Take over all unfinished runs of earlier processes of this home, which is locked: none of them lives. From then on also those
+        whose process falls silent. StoreFailed."""
+        assert self._group is not None, "the engine is not open"
+        found = await self._take_over(self._clock.now())
+        self._group.start_soon(self._keep_alive, name="heartbeats")
+        return found
 
     async def close(self) -> None:
         for run_id in list(self._runs):
             await self.cancel(run_id)
+        if self._group is not None:
+            self._group.cancel_scope.cancel()
         self._group = None
+
+    async def _take_over(self, silent_since: int) -> list[str]:
+        claims = await self._store.take_over(self._owner, silent_since=silent_since, at=self._clock.now())
+        for claim in claims:
+            await self._claimed(claim)
+            await self.start(claim.response_id)
+        return [claim.response_id for claim in claims]
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await anyio.sleep(BEAT)
+            try:
+                if self._runs:
+                    await self._store.beat(list(self._runs), owner=self._owner, at=self._clock.now())
+                await self._take_over(self._clock.now() - int(SILENT * MICROSECONDS))
+            except StoreError as problem:
+                log.warning("heartbeat_failed", reason=problem.message)
 
     async def _run(self, run_id: str) -> None:
         carried = self._runs[run_id]

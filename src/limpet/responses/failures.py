@@ -9,18 +9,25 @@ from limpet.upstreams.endings import ResponseError
 Json = dict[str, Any]
 
 
-def closed_item(item: Json) -> Json:
-    """An item that broke off, as it is shown: `incomplete`, with what there was."""
+def closed_item(item: Json, exit_code: int = exit_codes.LOST) -> Json:
+    """An item that broke off, as it is shown: `incomplete`, with what there was. `exit_code` is that of a command without an outcome."""
     closed = {**item, "status": "incomplete"}
     if item.get("type") == "shell_call_output":
-        closed["output"] = [_closed_entry(entry) for entry in item.get("output", [])]
+        closed["output"] = [_closed_entry(entry, exit_code) for entry in item.get("output", [])]
     return closed
 
 
-def _closed_entry(entry: Json) -> Json:
+def growing_item(item: Json) -> Json:
+    """An item that is not done, as a reader of the response finds it meanwhile: an entry of `output` is there once it has an outcome."""
+    if item.get("type") != "shell_call_output":
+        return item
+    return {**item, "output": [entry for entry in item.get("output", []) if "outcome" in entry]}
+
+
+def _closed_entry(entry: Json, exit_code: int) -> Json:
     whole = {"stdout": "", "stderr": "", **entry}
     if "outcome" not in whole:
-        whole["outcome"] = {"type": "exit", "exit_code": exit_codes.LOST}
+        whole["outcome"] = {"type": "exit", "exit_code": exit_code}
     return whole
 
 

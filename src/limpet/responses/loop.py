@@ -9,12 +9,25 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from limpet.responses.checkpoint import Checkpoint, EndedTurn, packed, unpacked
 from limpet.responses.command_output import model_copy
+from limpet.responses.earlier_attempt import EarlierAttempt, ToldBefore
+from limpet.responses.history import as_input
 from limpet.responses.shell_call import ShellCalls
 from limpet.responses.turn_forwarder import TurnForwarder
 from limpet.responses.writer import Writer
 from limpet.upstreams.endings import IncompleteReason, ResponseError
-from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellOffer, Turn, TurnEnded, TurnEvent, Upstream
+from limpet.upstreams.upstream import (
+    CallBegun,
+    CallMade,
+    CommandText,
+    Emit,
+    ShellOffer,
+    Turn,
+    TurnEnded,
+    TurnEvent,
+    Upstream,
+)
 from limpet.upstreams.usage import Usage
 
 Json = dict[str, Any]
@@ -70,18 +83,22 @@ class Run:
     response_id: str
     streams_shell: bool = True
     is_prewarm: bool = False
-    usage: Usage | None = None
+    progress: Checkpoint = field(default_factory=Checkpoint)
+    earlier: EarlierAttempt | None = None
     calls_made: int = 0
+
+    @property
+    def usage(self) -> Usage | None:
+        return self.progress.usage
 
 
 async def converse(run: Run) -> Ending:
-    """Carry a run to its end. Raises UpstreamError where a provider failed; everything told until then is in the writer."""
+    """Carry a run to its end, from where its `progress` says. Raises UpstreamError where a provider failed; everything told until then is
+    in the writer."""
     if run.is_prewarm:
         return Ending(status="completed")
-    for number in range(run.bounds.turns):
-        turn = await _take_turn(run, offers_shell=_offers_shell(run, number))
-        if turn.ended.usage is not None:
-            run.usage = turn.ended.usage if run.usage is None else run.usage + turn.ended.usage
+    while run.progress.turns < run.bounds.turns:
+        turn = await _take_turn(run)
         if turn.ended.status == "failed":
             return Ending(status="failed", error=turn.ended.error or NO_REASON)
         if turn.ended.status == "incomplete":
@@ -126,22 +143,29 @@ class _TurnResult:
     def items(self) -> list[Json]:
         return self.passing.items
 
+    def ended_turn(self, writer: Writer) -> EndedTurn:
+        """What is known of it now, at its end, for another carrier of the run."""
+        return EndedTurn(
+            seq=writer.next_seq,
+            step=writer.step,
+            offers_shell=self.offers_shell,
+            admitted=self.admitted,
+            calls=packed(self.calls),
+            waiting=packed(self.waiting),
+            held=packed(self.passing.held),
+            places=self.passing.places,
+            status=self.ended.status,
+            incomplete_reason=self.ended.incomplete_reason,
+            error=self.ended.error,
+        )
 
-async def _take_turn(run: Run, *, offers_shell: bool) -> _TurnResult:
+
+async def _take_turn(run: Run) -> _TurnResult:
     """One model turn and the shell calls made in it.
 
     The turn is read to its end before a call is carried out: what comes after a call waits, so that items are told in order.
     """
-    passing = TurnForwarder(run.writer, run.environment, provider=run.upstream.name, streams_commands=run.streams_shell)
-    taken = _TurnResult(passing=passing, offers_shell=offers_shell)
-    async with aclosing(run.upstream.stream(_turn(run, offers_shell))) as events:
-        async for event in events:
-            if isinstance(event, TurnEnded):
-                taken.ended = event
-            elif taken.calls and run.calls is not None:
-                taken.waiting.append(event)
-            else:
-                await _pass(run, taken, event)
+    taken = await _asked(run) if run.progress.turn is None else _ended_before(run, run.progress.turn)
     kept = await _answer_calls(run, taken) if taken.ended.status == "completed" else 0
     while taken.waiting:
         await _pass(run, taken, taken.waiting.popleft())
@@ -151,7 +175,68 @@ async def _take_turn(run: Run, *, offers_shell: bool) -> _TurnResult:
     await taken.passing.release(cited)
     run.transcript.extend(taken.items[kept:])
     run.writer.step += 1
+    run.progress.turns += 1
+    run.progress.next, run.progress.turn = run.writer.snapshot.next_index, None
+    run.progress.step, run.progress.calls_made = run.writer.step, run.calls_made
+    if taken.calls:
+        await run.writer.keep(run.progress.encoded())
     return taken
+
+
+async def _asked(run: Run) -> _TurnResult:
+    """A turn of the provider, read to its end, and a checkpoint there."""
+    offers_shell = _offers_shell(run, run.progress.turns)
+    passing = TurnForwarder(run.writer, run.environment, provider=run.upstream.name, streams_commands=run.streams_shell)
+    taken = _TurnResult(passing=passing, offers_shell=offers_shell)
+    async with aclosing(run.upstream.stream(_turn(run, offers_shell))) as events:
+        async for event in events:
+            for news in run.earlier.take(event) if run.earlier is not None else (event,):
+                await _receive(run, taken, news)
+    if run.earlier is not None:
+        run.progress.skipped += run.earlier.given_up
+        run.earlier = None
+    if (usage := taken.ended.usage) is not None:
+        run.progress.usage = usage if run.progress.usage is None else run.progress.usage + usage
+    run.progress.calls_made = run.calls_made
+    run.progress.turn = taken.ended_turn(run.writer)
+    await run.writer.keep(run.progress.encoded())
+    return taken
+
+
+async def _receive(run: Run, taken: _TurnResult, event: TurnEvent | ToldBefore) -> None:
+    if isinstance(event, TurnEnded):
+        taken.ended = event
+    elif isinstance(event, ToldBefore):
+        taken.passing.adopt(event.index, event.place, event.item)
+        if event.call is not None and _admits(run, taken, event.index):
+            taken.calls.append(event.call)
+    elif taken.calls and run.calls is not None:
+        taken.waiting.append(event)
+    else:
+        await _pass(run, taken, event)
+
+
+def _ended_before(run: Run, turn: EndedTurn) -> _TurnResult:
+    """A turn that an earlier carrier of the run has read to its end."""
+    passing = TurnForwarder(
+        run.writer,
+        run.environment,
+        provider=run.upstream.name,
+        streams_commands=run.streams_shell,
+        places=turn.places,
+        held=[event for event in unpacked(turn.held) if isinstance(event, Emit)],
+    )
+    for place in sorted(turn.places.values()):
+        if place not in run.writer.snapshot.unfinished():
+            passing.items.append(as_input(run.writer.snapshot.item(place), run.bounds.model_characters))
+    return _TurnResult(
+        passing=passing,
+        offers_shell=turn.offers_shell,
+        admitted=dict(turn.admitted),
+        calls=[event for event in unpacked(turn.calls) if isinstance(event, CallMade)],
+        waiting=deque(unpacked(turn.waiting)),
+        ended=TurnEnded(status=turn.status, incomplete_reason=turn.incomplete_reason, error=turn.error),
+    )
 
 
 def _turn(run: Run, offers_shell: bool) -> Turn:
@@ -191,12 +276,16 @@ async def _answer_calls(run: Run, taken: _TurnResult) -> int:
 
 async def _pass(run: Run, taken: _TurnResult, event: TurnEvent) -> None:
     """Pass an event on, unless it belongs to a call beyond the bounds: such calls are neither run nor shown."""
-    if isinstance(event, (CallBegun, CommandText, CallMade)):
-        if event.index not in taken.admitted:
-            taken.admitted[event.index] = taken.offers_shell and _may_call(run)
-            run.calls_made += taken.admitted[event.index]
-        if not taken.admitted[event.index]:
-            return
+    if isinstance(event, (CallBegun, CommandText, CallMade)) and not _admits(run, taken, event.index):
+        return
     if isinstance(event, CallMade):
         taken.calls.append(event)
     await taken.passing.take(event)
+
+
+def _admits(run: Run, taken: _TurnResult, index: int) -> bool:
+    """Whether the call at that place of the turn is within the bounds; decided once, when it begins."""
+    if index not in taken.admitted:
+        taken.admitted[index] = taken.offers_shell and _may_call(run)
+        run.calls_made += taken.admitted[index]
+    return taken.admitted[index]

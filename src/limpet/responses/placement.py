@@ -87,6 +87,16 @@ class Placement:
         container = await self._containers.create(tenant, name="", spec=spec, source_response_id=response_id)
         return replace(_hosted(container, note=note), is_new=True)
 
+    async def given(
+        self, tenant: str, asked: ParsedRequest, container_id: str | None, *, note: str | None
+    ) -> ShellTarget:
+        """The target that a request was given before. Its container may be gone by now: its calls meet that."""
+        if asked.shell is None or container_id is None:
+            return ShellTarget(container_id=container_id, note=note)
+        if isinstance(asked.shell.environment, Local):
+            return ShellTarget(container_id=container_id, environment={"type": "local"}, note=note)
+        return _hosted(await self._containers.get(tenant, container_id), note=note)
+
     async def _from_history(
         self, tenant: str, spec: ContainerSpec, fields: AbstractSet[str], traces: Iterator[Trace]
     ) -> tuple[ContainerRecord | None, str | None]:

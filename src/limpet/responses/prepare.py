@@ -11,13 +11,14 @@ from limpet.containers.manager import ContainerManager
 from limpet.core import ids
 from limpet.core.clock import Clock
 from limpet.core.errors import LimpetError, RequestInvalid
+from limpet.responses.checkpoint import Checkpoint
 from limpet.responses.history import History, check_outputs, completed, history, trimmed
 from limpet.responses.inputs import InputFiles, ResolvedFile, marked, unmarked
 from limpet.responses.loop import LoopBounds, Run
 from limpet.responses.metrics import Metrics
 from limpet.responses.placement import Placement, ShellTarget
 from limpet.responses.references import resolved
-from limpet.responses.request import Local, ParsedRequest
+from limpet.responses.request import Local, ParsedRequest, restored
 from limpet.responses.resource import resolved_tools
 from limpet.responses.settings import ServerToolSettings
 from limpet.responses.shell_call import ShellCalls, ShellHost
@@ -25,7 +26,7 @@ from limpet.responses.shell_description import shell_description
 from limpet.responses.tool_selection import ToolSelection, selected
 from limpet.responses.writer import Writer
 from limpet.store.containers import ContainerRecord
-from limpet.store.executions import Executions
+from limpet.store.executions import Execution, Executions
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.routing import ChosenRoute, Router
@@ -41,13 +42,14 @@ CLEARING = 15.0  # seconds for deleting a container that was made for a request 
 @dataclass(slots=True, kw_only=True)
 class Prepared:
     """A run that can begin. `run` is made once, with the writer of its journal. `left_out` are the types of tools that the provider
-    was not given; `made_container`: its container was made for it."""
+    was not given; `made_container`: its container was made for it; `checkpoint` is where its run begins."""
 
     record: ResponseRecord
     is_stored: bool
     left_out: tuple[str, ...] = ()
     make_run: Callable[[Writer], Run]
     made_container: bool = False
+    checkpoint: bytes = b""
     _run: Run | None = field(default=None, init=False)
     _writer: Writer | None = field(default=None, init=False)
 
@@ -77,6 +79,7 @@ class RunParts:
     target: ShellTarget
     transcript: list[Json]
     record: ResponseRecord
+    begun: Sequence[Execution] = ()
 
 
 class Preparer:
@@ -149,7 +152,34 @@ class Preparer:
             left_out=selection.left_out,
             make_run=make_run,
             made_container=target.is_new,
+            checkpoint=Checkpoint(note=target.note).encoded(),
         )
+
+    async def restore(
+        self,
+        record: ResponseRecord,
+        progress: Checkpoint,
+        *,
+        begun: Sequence[Execution],
+        keeps_commands: Callable[[], bool],
+    ) -> Prepared:
+        """The run of a stored request, in the container that it was given; `begun` are its commands. Raises RequestError where it cannot be
+        made any more, as when the response that it was chained to is deleted."""
+        asked = restored(record.request, record.input)
+        chosen = self._router.find(record.model)
+        selection = self._selected(asked, chosen.upstream)
+        before = await self._history(record.tenant, asked, provider=chosen.upstream.name)
+        given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
+        parts = RunParts(
+            chosen=chosen,
+            selection=selection,
+            target=await self._placement.given(record.tenant, asked, record.container_id, note=progress.note),
+            transcript=await self._told(record.tenant, completed([*before.items, *given])),
+            record=record,
+            begun=begun,
+        )
+        make_run = self._run_maker(asked, parts, self._host(keeps_commands))
+        return Prepared(record=record, is_stored=True, make_run=make_run, made_container=True)
 
     def _run_maker(self, asked: ParsedRequest, parts: RunParts, host: ShellHost) -> Callable[[Writer], Run]:
         def make_run(writer: Writer) -> Run:
@@ -162,7 +192,7 @@ class Preparer:
                 options=_options(asked, parts.selection),
                 shell=self._shell(asked, parts.target),
                 environment=parts.target.environment or {},
-                calls=self._calls(asked, parts.target, host, parts.record, writer),
+                calls=self._calls(asked, parts, host, writer),
                 bounds=LoopBounds(
                     turns=max(2, self._settings.max_iterations),
                     calls=asked.body.max_tool_calls,
@@ -282,7 +312,7 @@ class Preparer:
             provider=provider,
             container_id=target.container_id,
             previous_response_id=asked.body.previous_response_id,
-            background=False,
+            background=asked.is_background,
             created_at=self._clock.now(),
             completed_at=None,
             owner=self._owner,
@@ -310,17 +340,17 @@ class Preparer:
             )
         )
 
-    def _calls(
-        self, asked: ParsedRequest, target: ShellTarget, host: ShellHost, record: ResponseRecord, writer: Writer
-    ) -> ShellCalls | None:
+    def _calls(self, asked: ParsedRequest, parts: RunParts, host: ShellHost, writer: Writer) -> ShellCalls | None:
+        target = parts.target
         if asked.shell is None or target.container_id is None or target.environment == {"type": "local"}:
             return None
         return ShellCalls(
             host,
-            tenant=record.tenant,
-            response_id=record.id,
+            tenant=parts.record.tenant,
+            response_id=parts.record.id,
             container_id=target.container_id,
             writer=writer,
+            begun=parts.begun,
         )
 
 

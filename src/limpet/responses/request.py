@@ -17,7 +17,6 @@ from limpet.responses.validation import validated
 Json = dict[str, Any]
 
 _NOT_BUILT = {
-    "background": "Background responses are not built yet: leave `background` out and read the stream.",
     "conversation": "Conversations are not built yet: chain with `previous_response_id`.",
 }
 
@@ -149,6 +148,14 @@ Included = Literal[
 ]
 
 
+class BackgroundOptions(BaseModel):
+    """`completion_window` is how long the work may wait; here all of it begins at once. `continuation_id` is taken and has no effect."""
+
+    model_config = ConfigDict(extra="allow")
+    completion_window: Literal["soonest", "2h", "8h"] | None = None
+    continuation_id: StrictStr | None = None
+
+
 class CreateRequest(BaseModel):
     """The fields that the gateway itself reads, and the bounds of OpenAI's schema."""
 
@@ -166,6 +173,7 @@ class CreateRequest(BaseModel):
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     background: StrictBool | None = None
+    background_options: BackgroundOptions | None = None
     conversation: Any = None
     include: list[Included] | None = None
     metadata: (
@@ -219,6 +227,10 @@ class ParsedRequest:
         return self.body.stream is True
 
     @property
+    def is_background(self) -> bool:
+        return self.body.background is True
+
+    @property
     def is_prewarm(self) -> bool:
         """Whether it is only to be prepared: no model is asked and nothing runs."""
         cache = self.body.prompt_cache_options
@@ -252,12 +264,25 @@ def parse(body: object) -> ParsedRequest:
             raise RequestInvalid(sentence, param=field, code="unsupported_parameter")
     if request.input is None:
         raise RequestInvalid("`input` is missing: give a text or a list of items.", param="input")
+    _check_background(request)
     shell, others = _tools(request.tools or [])
     _check_choice(request, has_shell=shell is not None)
     index = next((number for number, tool in enumerate(request.tools or []) if tool.get("type") == "shell"), 0)
     return ParsedRequest(
         body=request, input=input_items(request.input), shell=shell, shell_index=index, other_tools=tuple(others)
     )
+
+
+OURS = ("notes",)  # what a stored request holds beside the client's
+
+
+def restored(stored: Mapping[str, Any], items: list[Json]) -> ParsedRequest:
+    """A request as it was stored: checked before, its tools with the shell's environment as it was resolved. `items` is its input."""
+    request = _BODY.validate_python({key: value for key, value in stored.items() if key not in OURS})
+    tools = request.tools or []
+    shell, others = _tools(tools)
+    index = next((number for number, tool in enumerate(tools) if tool.get("type") == "shell"), 0)
+    return ParsedRequest(body=request, input=items, shell=shell, shell_index=index, other_tools=tuple(others))
 
 
 def _tools(tools: list[Json]) -> tuple[ShellTool | None, list[Json]]:
@@ -286,6 +311,22 @@ def _check_tool(tool: Json, place: str) -> None:
         for position, inner in enumerate(tool["tools"]):
             if inner["type"] in ("function", "custom"):
                 validated(_CHECKED[inner["type"]], inner, at=f"{place}.tools[{position}]")
+
+
+def _check_background(request: CreateRequest) -> None:
+    """A response in the background is read later, so it must be stored."""
+    if request.background and request.store is False:
+        raise RequestInvalid(
+            "`background` needs a stored response: leave `store` out, or set it to true.", param="background"
+        )
+    options = request.background_options
+    if options is None or options.completion_window in (None, "soonest"):
+        return
+    if not request.background or request.stream:
+        raise RequestInvalid(
+            f"A `completion_window` of {options.completion_window} needs `background: true` without `stream`.",
+            param="background_options.completion_window",
+        )
 
 
 def _callable_tools(tools: list[Json]) -> list[Json]:

@@ -100,6 +100,7 @@ def response_object(
         created_at=seconds(record.created_at),
         completed_at=None if completed_at is None or status != "completed" else seconds(completed_at),
         status=status,
+        background=record.background,
         error=error,
         incomplete_details=IncompleteDetails(reason=or_unset(incomplete_reason)) if status == "incomplete" else None,
         model=request["model"],

@@ -4,6 +4,7 @@ There is one path: a foreground request is a background run with a follower from
 """
 
 from collections.abc import AsyncIterator
+from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,24 +14,36 @@ import structlog
 from msgspec import to_builtins
 
 from limpet.core import events as ev
+from limpet.core import exit_codes
 from limpet.core.clock import Clock
 from limpet.core.errors import GatewayStopping, LimpetError, NotFound, StoreError, UpstreamError
-from limpet.responses.engine import InProcessEngine
-from limpet.responses.failures import closed_item, error_of
+from limpet.responses.engine import LeaseEngine
+from limpet.responses.failures import closed_item, error_of, growing_item
 from limpet.responses.loop import Ending, converse
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Prepared, Preparer
+from limpet.responses.recovery import Recovery
 from limpet.responses.replay import DecodedEvent, StreamEvent, follow, replay
 from limpet.responses.request import ParsedRequest
 from limpet.responses.resource import response_object, stored_object
 from limpet.responses.writer import Writer
 from limpet.store.journal import Journal
-from limpet.store.responses import ResponseRecord, Responses
+from limpet.store.responses import FIRST_EPOCH, ResponseRecord, Responses
+from limpet.store.runs import RunClaim, Runs
 from limpet.upstreams.endings import ResponseError
 from limpet.upstreams.usage import Usage
 
 Json = dict[str, Any]
+RECOVERIES_AT_ONCE = 16
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A run of another process that is being taken up; `is_open` once its journal can be followed."""
+
+    run: RunClaim
+    is_open: anyio.Event
 
 
 @dataclass(slots=True)
@@ -41,27 +54,43 @@ class _Live:
     ended: anyio.Event
     refusal: UpstreamError | None = None
     failure: LimpetError | None = None
+    is_cancelled: bool = False
 
 
 class ResponseService:
-    """The resource behind `/v1/responses`. Open it with `async with`: it first ends the runs that an earlier process left."""
+    """The resource behind `/v1/responses`. Open it with `async with`: it goes on with the runs that an earlier process left. `owner` names
+    this process among those that carry runs."""
 
     def __init__(
-        self, *, responses: Responses, journal: Journal, preparer: Preparer, clock: Clock, metrics: Metrics
+        self,
+        *,
+        responses: Responses,
+        runs: Runs,
+        journal: Journal,
+        preparer: Preparer,
+        recovery: Recovery,
+        clock: Clock,
+        metrics: Metrics,
+        owner: str,
     ) -> None:
         self._responses = responses
         self._journal = journal
         self._preparer = preparer
         self._clock = clock
         self._metrics = metrics
+        self._recovery = recovery
         self._live: dict[str, _Live] = {}
+        self._claims: dict[str, _Claim] = {}
+        self._recoveries = anyio.Semaphore(RECOVERIES_AT_ONCE)
         self._stack = AsyncExitStack()
-        self._engine = InProcessEngine(self._carry)
+        self._engine = LeaseEngine(self._carry, runs=runs, owner=owner, clock=clock, claimed=self._claimed)
         self.is_closing = False
 
     async def __aenter__(self) -> Self:
-        await self._end_orphans()
         await self._stack.enter_async_context(self._engine)
+        if claimed := await self._engine.recover():
+            log.warning("responses_go_on", count=len(claimed))
+        await self._end_orphans(set(claimed))
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -83,16 +112,19 @@ class ResponseService:
             await self._settle(asked.body.previous_response_id)
         prepared = await self._preparer.prepare(tenant, asked, keeps_commands=lambda: self.is_closing)
         if prepared.is_stored:
-            await self._responses.insert(prepared.record)
+            await self._responses.insert(prepared.record, checkpoint=prepared.checkpoint)
         self._live[prepared.record.id] = _Live(prepared, anyio.Event())
         # The journal opens here, not in the run, so that a follower finds it however early it asks.
-        prepared.writer = Writer(self._journal.begin(prepared.record.id, tenant=tenant, stored=prepared.is_stored))
+        prepared.writer = Writer(
+            self._journal.begin(prepared.record.id, tenant=tenant, stored=prepared.is_stored, epoch=FIRST_EPOCH)
+        )
         await self._engine.start(prepared.record.id)
         return prepared
 
     async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[list[StreamEvent]]:
         """The events above `after`, to the terminal one, in the pieces in which they come. Raises NotFound, GatewayStopping, and
         StoreError where the journal could not be kept."""
+        await self._is_open(response_id)
         live = self._live.get(response_id)
         known = live.prepared.record if live is not None else None
         # A run of this process is known to be there.
@@ -104,11 +136,11 @@ class ResponseService:
         if live is not None and live.failure is not None:
             raise live.failure
         if last is None or last.type not in ev.TERMINAL:
+            if self.is_closing:
+                raise GatewayStopping
             closing = await self._missing_end(record)
             if closing is not None and closing.seq > after:
                 yield [closing]
-            if closing is None and self.is_closing:
-                raise GatewayStopping
 
     async def refusal(self, response_id: str, *, within: float) -> UpstreamError | None:
         """The provider's error, if the run fails with it before anything of the model was told. Waits at most that many seconds."""
@@ -128,8 +160,23 @@ class ResponseService:
         if state.terminal is not None:
             shown = state.terminal.data["response"]
         else:
-            shown = to_builtins(stored_object(record, state.snapshot.items()))
+            unfinished = state.snapshot.unfinished()
+            items = [
+                growing_item(item) if index in unfinished else item for index, item in enumerate(state.snapshot.items())
+            ]
+            shown = to_builtins(stored_object(record, items))
         return shown
+
+    async def cancel(self, tenant: str, response_id: str) -> Json:
+        """Stop it, with the model's turn and its running command, and keep what there is; returns it as it is then. One that has ended
+        stays as it is. Raises NotFound."""
+        await self._record(tenant, response_id)
+        await self._is_open(response_id)
+        live = self._live.get(response_id)
+        if live is not None:
+            live.is_cancelled = True
+            await self._engine.cancel(response_id)
+        return await self.get(tenant, response_id)
 
     async def delete(self, tenant: str, response_id: str) -> None:
         """Stop it if it runs, and forget it and its events. Its container stays. Raises NotFound."""
@@ -183,8 +230,42 @@ class ResponseService:
             with anyio.move_on_after(1):
                 await live.ended.wait()
 
+    async def _claimed(self, claim: RunClaim) -> None:
+        self._claims[claim.response_id] = _Claim(claim, anyio.Event())
+
+    async def _is_open(self, response_id: str) -> None:
+        """Returns when the journal of a run of another process is open here, if there is one to be opened."""
+        if (claim := self._claims.get(response_id)) is not None:
+            await claim.is_open.wait()
+
     async def _carry(self, run_id: str) -> None:
-        live = self._live[run_id]
+        claim = self._claims.get(run_id)
+        if claim is not None:
+            try:
+                async with self._recoveries:
+                    await self._take_up(claim.run)
+            except Exception:
+                log.exception("run_broke", response_id=run_id)
+            finally:
+                del self._claims[run_id]
+                claim.is_open.set()
+        if run_id in self._live:
+            await self._carry_live(run_id, self._live[run_id])
+
+    async def _take_up(self, claim: RunClaim) -> None:
+        """Go on with a run of another process; where that cannot be, it ends as failed."""
+        record = await self._responses.get(claim.tenant, claim.response_id)
+        if record is None:
+            return
+        try:
+            prepared = await self._recovery.resume(record, claim, keeps_commands=lambda: self.is_closing)
+        except LimpetError as problem:
+            log.warning("response_was_lost", response_id=record.id, reason=problem.message)
+            await self._end_as_failed(record, await self._recovery.writer(record, claim), problem.message)
+        else:
+            self._live[record.id] = _Live(prepared, anyio.Event())
+
+    async def _carry_live(self, run_id: str, live: _Live) -> None:
         prepared, writer = live.prepared, live.prepared.writer
         self._metrics.running.inc()
         try:
@@ -192,6 +273,11 @@ class ResponseService:
             ending = await self._converse(live)
             await self._end_unused(live)
             await self._finish(prepared.record, writer, ending, prepared.usage())
+        except anyio.get_cancelled_exc_class():
+            if live.is_cancelled:
+                with anyio.CancelScope(shield=True):
+                    await self._end_cancelled(live)
+            raise
         except StoreError as failure:
             # The journal cannot record this failure: followers raise it, and the next start of the gateway ends the run as failed.
             live.failure = failure
@@ -203,6 +289,15 @@ class ResponseService:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._let_go(run_id, live, writer)
+
+    async def _end_cancelled(self, live: _Live) -> None:
+        """Its command was ended before this; what it printed until then is kept."""
+        try:
+            await self._end_unused(live)
+            usage = live.prepared.usage()
+            await self._finish(live.prepared.record, live.prepared.writer, Ending(status="cancelled"), usage)
+        except StoreError as failure:
+            live.failure = failure
 
     async def _let_go(self, run_id: str, live: _Live, writer: Writer) -> None:
         try:
@@ -225,8 +320,8 @@ class ResponseService:
 
     async def _announce(self, record: ResponseRecord, writer: Writer) -> None:
         begun = stored_object(record, [])
-        await writer.tell(ev.CREATED, response=begun)
-        await writer.tell(ev.IN_PROGRESS, response=begun)
+        for type in (ev.CREATED, ev.IN_PROGRESS)[writer.next_seq :]:
+            await writer.tell(type, response=begun)
 
     async def _converse(self, live: _Live) -> Ending:
         response_id, writer = live.prepared.record.id, live.prepared.writer
@@ -250,8 +345,9 @@ class ResponseService:
         """Close what is open, write down how it ended, then tell it: the row is true before a client sees the last event."""
         ev.move(ev.RESPONSE_MOVES, "in_progress", ending.status)
         self._metrics.responses.labels(ending.status).inc()
+        code = exit_codes.INTERRUPTED if ending.status == "cancelled" else exit_codes.LOST
         for index in writer.snapshot.unfinished():
-            item = closed_item(writer.snapshot.item(index))
+            item = closed_item(writer.snapshot.item(index), code)
             await writer.tell(ev.ITEM_DONE, output_index=index, item=item)
         await writer.flush()
         at = self._clock.now()
@@ -274,11 +370,14 @@ class ResponseService:
             error=ending.error,
             incomplete_reason=ending.reason,
         )
-        await writer.tell(f"response.{ending.status}", response=ended)
+        await writer.tell(ev.ENDING[ending.status], response=ended)
 
-    async def _end_orphans(self) -> None:
-        """Runs whose process died end `failed`, with what they had. Their commands go on in their boxes until their own time is over."""
+    async def _end_orphans(self, claimed: AbstractSet[str]) -> None:
+        """Unfinished responses that are no runs, as older versions left them, end `failed`, with what they had."""
         for record in await self._responses.unfinished():
+            if record.id in claimed:
+                continue
+            log.warning("response_was_lost", response_id=record.id)
             state = await replay(self._journal, record.id)
             writer = Writer(
                 self._journal.resume(record.id, tenant=record.tenant, next_seq=state.next_seq),
@@ -286,19 +385,21 @@ class ResponseService:
                 step=state.last_step,
                 snapshot=state.snapshot,
             )
-            if state.next_seq == 0:
-                await self._announce(record, writer)
-            await self._preparer.end_unused(record)
-            lost = ResponseError(code="server_error", message="The gateway stopped while this response was running.")
-            await self._finish(record, writer, Ending(status="failed", error=lost), None)
-            await writer.close()
-            log.warning("response_was_lost", response_id=record.id)
+            await self._end_as_failed(record, writer, "The gateway stopped while this response was running.")
+
+    async def _end_as_failed(self, record: ResponseRecord, writer: Writer, reason: str) -> None:
+        """With what it had. Its commands go on in their boxes until their own time is over."""
+        await self._announce(record, writer)
+        await self._preparer.end_unused(record)
+        lost = ResponseError(code="server_error", message=reason)
+        await self._finish(record, writer, Ending(status="failed", error=lost), None)
+        await writer.close()
 
     async def _missing_end(self, record: ResponseRecord) -> DecodedEvent | None:
         """The last event of a response whose process died between writing down its end and telling it."""
         current = await self._responses.get(record.tenant, record.id)
         state = await replay(self._journal, record.id)
-        if current is None or state.terminal is not None or f"response.{current.status}" not in ev.TERMINAL:
+        if current is None or state.terminal is not None or current.status not in ev.ENDING:
             return None
         ended = to_builtins(stored_object(current, state.snapshot.items()))
         return DecodedEvent(seq=state.next_seq, type=f"response.{current.status}", data={"response": ended})

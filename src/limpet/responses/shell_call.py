@@ -19,42 +19,47 @@ from limpet.containers.settings import ShellLimits
 from limpet.core import events as ev
 from limpet.core import exit_codes, ids
 from limpet.core.clock import Clock
-from limpet.core.command import Aborted, Command, Exited, Lost, Outcome, Script
+from limpet.core.command import START, Aborted, Command, Exited, Lost, Outcome, Position, Script
 from limpet.core.errors import CommandRefused, FileError, LimpetError, RequestError, SandboxGone, StoreError
 from limpet.core.ports import Process
 from limpet.responses.command_output import CommandOutput
 from limpet.responses.metrics import Metrics
+from limpet.responses.outcomes import UNKNOWN, is_without_result, stored_outcome
 from limpet.responses.shell_audit import audit
 from limpet.responses.shell_items import CommandEntry, ShellCallOutputItem, output_file, wire_outcome
+from limpet.responses.told_output import ToldOutput, told_output
 from limpet.responses.writer import Writer
 from limpet.store.executions import Execution, Executions
 from limpet.store.files import ContainerFileRecord
 from limpet.upstreams.upstream import BadArguments, CallMade, ShellArguments
 from limpet.workspace.audit import Call
+from limpet.workspace.redacted_process import RedactedProcess
 
 Json = dict[str, Any]
 ACTION = "shell_call"
-UNKNOWN = "It is not known how the command ended."
+BOX_WAS_LOST = "The container's box was lost while the command ran; how far it came is not known."
 ABORT_SECONDS = 5.0
 RESPONSE_BYTES = 16 * 1024 * 1024  # command output in the items of one response
 
 
 @dataclass(slots=True)
 class _CallResult:
-    """What has become of one call so far."""
+    """What has become of one call so far. `told` is what the journal has of the command that an earlier carrier of the run began."""
 
     entries: list[CommandEntry] = field(default_factory=list)
     files: list[ContainerFileRecord] = field(default_factory=list)
     more_files: int = 0
     complete: bool = True
+    told: ToldOutput | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """How a command ended. `refusal` says why it was not even started."""
+    """How a command ended. `refusal` says why it was not even started; `process` still has its output."""
 
     outcome: Outcome
     refusal: CommandRefused | None = None
+    process: Process | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +81,8 @@ class ShellHost:
 
 
 class ShellCalls:
-    """Carries out the shell calls of one response, one after the other."""
+    """Carries out the shell calls of one response, one after the other. `begun` are the commands of an earlier carrier of the run: none of
+    them is started again."""
 
     def __init__(
         self,
@@ -86,6 +92,7 @@ class ShellCalls:
         response_id: str,
         container_id: str,
         writer: Writer,
+        begun: Sequence[Execution] = (),
     ) -> None:
         self._host = host
         self._tenant = tenant
@@ -93,7 +100,8 @@ class ShellCalls:
         self._container_id = container_id
         self._writer = writer
         self._made = 0
-        self._has_run = False
+        self._begun = {execution.exec_id: execution for execution in begun}
+        self._has_run = bool(begun)
         self._bytes_left = RESPONSE_BYTES
         self._told: set[str] = set()
         self.files: dict[str, ContainerFileRecord] = {}
@@ -107,13 +115,22 @@ class ShellCalls:
         )
         index = self._writer.snapshot.next_index
         await self._writer.tell(ev.ITEM_ADDED, output_index=index, item=item)
+        item = structs.replace(item, id=self._writer.snapshot.item(index)["id"])  # as it was told before, if it was
+        told = told_output(self._writer, index)
+        if told.item is not None:
+            await self.recall(told.item)
+            return told.item
         place = {"item_id": item.id, "output_index": index}
+        answer = _CallResult(
+            entries=list(told.entries), complete=not any(map(is_without_result, told.entries)), told=told
+        )
         match arguments:
             case BadArguments(reason=reason):
-                answer = _CallResult()
-                await self._result(place, answer, "", f"{reason}\n", Exited(2))
+                if not answer.entries:
+                    await self._result(place, answer, "", f"{reason}\n", Exited(2))
             case ShellArguments():
-                answer = await self._carry_out(call.call_id, arguments, place)
+                await self._find_captured(answer)
+                await self._carry_out(call.call_id, arguments, place, answer)
         self._made += 1
         self.files |= {record.path: record for record in answer.files}
         done = structs.replace(
@@ -127,12 +144,29 @@ class ShellCalls:
         shown: Json = to_builtins(done)
         return shown
 
-    async def _carry_out(self, call_id: str, arguments: ShellArguments, place: Json) -> _CallResult:
-        answer = _CallResult()
+    async def recall(self, item: Json) -> None:
+        """Count a call whose whole output an earlier carrier of the run has told."""
+        self._made += 1
+        for entry in item["output"]:
+            self._bytes_left -= len(entry["stdout"].encode()) + len(entry["stderr"].encode())
+        for file in item.get("output_files", ()):
+            with suppress(RequestError):  # it is gone by now, and not cited then
+                found = await self._host.containers.files.get(self._tenant, self._container_id, file["file_id"])
+                self.files[found.path] = found
+
+    async def _find_captured(self, answer: _CallResult) -> None:
+        """What an earlier carrier of the run has captured for this call already."""
+        mine = f"{self._response_id}.{self._writer.step}.{self._made}."
+        begun = [execution.started_at for id, execution in self._begun.items() if id.startswith(mine)]
+        if begun:
+            files = self._host.containers.files
+            answer.files = await files.written(self._container_id, self._response_id, since=min(begun))
+
+    async def _carry_out(self, call_id: str, arguments: ShellArguments, place: Json, answer: _CallResult) -> None:
         try:
             async with self._host.containers.lease(self._tenant, self._container_id) as lease:
                 await self._look_before(lease)
-                for number, text in enumerate(arguments.commands):
+                for number, text in list(enumerate(arguments.commands))[len(answer.entries) :]:
                     command = Command(what=Script(text), timeout=self._timeout(arguments))
                     is_last = number == len(arguments.commands) - 1
                     await self._one(lease, command, call_id, number, place, answer, is_last=is_last)
@@ -141,7 +175,6 @@ class ShellCalls:
             await self._failed(arguments.commands, place, answer, reason)
         except LimpetError as problem:
             await self._failed(arguments.commands, place, answer, problem.message)
-        return answer
 
     def _notes(self, lease: Lease, answer: _CallResult) -> list[str]:
         """What the model should know before it reads this call's first output."""
@@ -171,7 +204,8 @@ class ShellCalls:
             captured = await lease.capture(self._response_id)
         except (StoreError, FileError) as problem:
             captured = CaptureResult(trouble=problem.message)
-        answer.files += captured.files
+        newest = {record.path: record for record in (*answer.files, *captured.files)}
+        answer.files = list(newest.values())
         self._host.metrics.files.inc(len(captured.files))
         answer.more_files += captured.more
         if captured.trouble is not None and captured.trouble not in self._told:
@@ -206,7 +240,38 @@ class ShellCalls:
         *,
         is_last: bool,
     ) -> None:
-        exec_id = f"{self._response_id}.{self._writer.step}.{self._made}.{number}"
+        printed = self._printed(place, number)
+        try:
+            outcome = await self._outcome(lease, command, call_id, printed, answer)
+        except anyio.get_cancelled_exc_class():
+            if not self._host.keeps_commands():
+                with anyio.CancelScope(shield=True):
+                    await self._result(place, answer, *printed.texts(), Aborted())
+            raise
+        if not isinstance(outcome, Exited):
+            answer.complete = False
+        if isinstance(outcome, Lost):
+            await printed.say("stderr", f"limpet: {outcome.reason}\n")
+        if is_last:
+            await self._capture(lease, answer, printed)
+        self._bytes_left -= printed.size
+        await self._result(place, answer, *printed.texts(), outcome)
+
+    async def _outcome(
+        self, lease: Lease, command: Command, call_id: str, printed: CommandOutput, answer: _CallResult
+    ) -> Outcome:
+        """Run it, or go on with it where an earlier carrier of the run has begun it."""
+        told, answer.told = answer.told, None
+        if told is not None:
+            printed.resume(told)
+        if (begun := self._begun.get(printed.exec_id)) is not None:
+            return await self._go_on(lease, begun, command, printed, told or ToldOutput(), call_id)
+        await self._intend(lease, printed.exec_id, call_id, len(answer.entries))
+        for note in self._notes(lease, answer):
+            await printed.say("stderr", f"limpet: {note}\n")
+        return await self._run(lease, command, printed, call_id)
+
+    async def _intend(self, lease: Lease, exec_id: str, call_id: str, number: int) -> None:
         await self._host.executions.intend(
             Execution(
                 exec_id=exec_id,
@@ -220,45 +285,54 @@ class ShellCalls:
                 started_at=self._host.clock.now(),
             )
         )
-        printed = self._printed(place, number, exec_id)
-        for note in self._notes(lease, answer):
-            await printed.say("stderr", f"limpet: {note}\n")
-        outcome = await self._run(lease, command, exec_id, printed, call_id)
-        if not isinstance(outcome, Exited):
-            answer.complete = False
-        if isinstance(outcome, Lost):
-            await printed.say("stderr", f"limpet: {outcome.reason}\n")
-        if is_last:
-            await self._capture(lease, answer, printed)
-        self._bytes_left -= printed.size
-        await self._result(place, answer, *printed.texts(), outcome)
 
-    def _printed(self, place: Json, number: int, exec_id: str) -> CommandOutput:
+    async def _go_on(
+        self, lease: Lease, begun: Execution, command: Command, printed: CommandOutput, told: ToldOutput, call_id: str
+    ) -> Outcome:
+        """A command that an earlier carrier of the run was about to start, or had started: it is followed where it runs, and started only
+        where it is certain that it never was."""
+        if begun.outcome is not None:  # all it printed was told by then
+            if (process := await lease.shell.find(begun.exec_id)) is not None:
+                await process.forget()
+            return stored_outcome(begun.outcome)
+        if begun.boot_id != lease.boot_id:
+            lost = Lost(BOX_WAS_LOST)
+            await self._note_end(begun.exec_id, _Ending(lost), 0.0)
+            return lost
+        return await self._run(lease, command, printed, call_id, since=told.since)
+
+    def _printed(self, place: Json, number: int) -> CommandOutput:
+        exec_id = f"{self._response_id}.{self._writer.step}.{self._made}.{number}"
         limit = min(self._host.item_bytes, self._bytes_left // 2)
         return CommandOutput(self._writer, place, number, exec_id, limit=limit, streams=self._host.streams_output)
 
-    async def _run(self, lease: Lease, command: Command, exec_id: str, printed: CommandOutput, call_id: str) -> Outcome:
+    async def _run(
+        self, lease: Lease, command: Command, printed: CommandOutput, call_id: str, *, since: Position = START
+    ) -> Outcome:
         ending: _Ending | None = None
         started = self._host.clock.monotonic()
         try:
-            ending = await self._execute(lease, command, exec_id, printed, call_id)
+            ending = await self._execute(lease, command, printed, call_id, since)
         except anyio.get_cancelled_exc_class():
             if not self._host.keeps_commands():
                 ending = _Ending(Aborted())
             raise
         finally:
-            await self._note_end(exec_id, ending, self._host.clock.monotonic() - started)
+            await self._note_end(printed.exec_id, ending, self._host.clock.monotonic() - started)
+        if ending.process is not None:
+            await ending.process.forget()  # once it is written down that it ended, or it might be started again
         return ending.outcome
 
     async def _execute(
-        self, lease: Lease, command: Command, exec_id: str, printed: CommandOutput, call_id: str
+        self, lease: Lease, command: Command, printed: CommandOutput, call_id: str, since: Position
     ) -> _Ending:
         try:
-            process = await lease.shell.start(command, exec_id, call=Call(action=ACTION, call_id=call_id))
+            # An id that is known gives the same process.
+            process = await lease.shell.start(command, printed.exec_id, call=Call(action=ACTION, call_id=call_id))
         except CommandRefused as refusal:
             await printed.say("stderr", f"{refusal.message}\n")
             return _Ending(Exited(exit_codes.CANNOT_RUN), refusal=refusal)
-        outcome = await self._follow(process, printed)
+        outcome = await self._follow(process, printed, since)
         await printed.end(None if isinstance(outcome, Lost) else process, lease.shell.files)
         for note in process.notes():
             await printed.say("stderr", f"limpet: {note}\n")
@@ -267,8 +341,7 @@ class ShellCalls:
                 outcome
             )  # The sandbox is gone: no output is left to read, and no process to tell to forget it.
         await self._writer.flush()
-        await process.forget()
-        return _Ending(outcome)
+        return _Ending(outcome, process=process)
 
     async def _note_end(self, exec_id: str, ending: _Ending | None, seconds: float) -> None:
         """Write down how a command ended; None where that is not known. One that a closing gateway leaves alone has not ended."""
@@ -292,10 +365,12 @@ class ShellCalls:
                 exec_id, outcome=to_builtins(wire_outcome(outcome)), at=self._host.clock.now()
             )
 
-    async def _follow(self, process: Process, printed: CommandOutput) -> Outcome:
+    async def _follow(self, process: Process, printed: CommandOutput, since: Position) -> Outcome:
+        if isinstance(process, RedactedProcess):
+            process.resume_at(since)
         try:
             with suppress(SandboxGone):  # `wait` says the same as an outcome, and what was printed before stays.
-                async for chunk in process.output():
+                async for chunk in process.output(since):
                     await printed.take(chunk)
             return await process.wait()
         except anyio.get_cancelled_exc_class():

@@ -4,7 +4,7 @@ A turn counts its items from 0 and knows nothing of shell outputs, which take a 
 place when it is announced. The last part of a message is held back until it is known whether the response ends with it.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -26,26 +26,36 @@ class TurnForwarder:
     """`environment` stands on every shell call: where it is (or, for a client's own shell, will be) carried out.
 
     `items` are the items that are done, as the model made them, without our citations. Without `streams_commands` a command is
-    told once, whole, when it is done.
+    told once, whole, when it is done. `places` and `held` are those of a forwarder that has taken a part of the turn: the output index
+    of each item by its index in the turn, and the end of a message that was held back.
 
     `take` raises UpstreamBroken, with the name `provider`, for an event that cannot be told on.
     """
 
-    def __init__(self, writer: Writer, environment: Json, *, provider: str, streams_commands: bool = True) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        environment: Json,
+        *,
+        provider: str,
+        streams_commands: bool = True,
+        places: Mapping[int, int] | None = None,
+        held: Sequence[Emit] = (),
+    ) -> None:
         self._writer = writer
         self._provider = provider
         self._validator = EventValidator()
         self._environment = environment
         self._streams_commands = streams_commands
-        self._places: dict[int, int] = {}
-        self._held: list[Emit] = []
+        self.places: dict[int, int] = dict(places or {})
+        self.held: list[Emit] = list(held)
         self._begun: dict[int, ShellCallItem] = {}
         self._told: dict[int, list[str]] = {}
         self.items: list[Json] = []
 
     async def take(self, event: TurnEvent) -> None:
         """Pass one event on, or hold it back."""
-        if self._held and not self._ends_same_item(event):
+        if self.held and not self._ends_same_item(event):
             await self.release(())
         match event:
             case Emit(type, data):
@@ -57,11 +67,16 @@ class TurnForwarder:
             case CallMade():
                 await self._make(event)
 
+    def adopt(self, index: int, place: int, item: Json) -> None:
+        """An item of the turn was told before: `item`, at that output index."""
+        self.places[index] = place
+        self.items.append(item)
+
     async def release(self, cited: Collection[ContainerFileRecord]) -> None:
         """Let the held end of a message go, with an annotation for each of these files."""
-        if not self._held:
+        if not self.held:
             return
-        held, self._held = self._held, []
+        held, self.held = self.held, []
         part_done = held[0].data
         part = deepcopy(part_done["part"])
         for record in cited:
@@ -89,17 +104,17 @@ class TurnForwarder:
         return (
             isinstance(event, Emit)
             and event.type == ev.ITEM_DONE
-            and (event.data.get("output_index") == self._held[0].data["output_index"])
+            and (event.data.get("output_index") == self.held[0].data["output_index"])
         )
 
     async def _emit(self, type: str, data: Json) -> None:
         if (problem := self._validator.problem(type, data)) is not None:
             raise UpstreamBroken(self._provider, f"{problem}.")
         if type == ev.PART_DONE and data.get("part", {}).get("type") == "output_text":
-            self._held = [Emit(type, data)]
+            self.held = [Emit(type, data)]
             return
-        if type == ev.ITEM_DONE and self._held:
-            self._held.append(Emit(type, data))
+        if type == ev.ITEM_DONE and self.held:
+            self.held.append(Emit(type, data))
             return
         if type == ev.ITEM_DONE:
             self.items.append(data["item"])
@@ -112,17 +127,18 @@ class TurnForwarder:
         await self._writer.pass_on(type, data)
 
     def _place(self, index: int) -> int:
-        if index not in self._places:
-            self._places[index] = self._writer.snapshot.next_index
-        return self._places[index]
+        if index not in self.places:
+            self.places[index] = self._writer.snapshot.next_index
+        return self.places[index]
 
     async def _begin(self, event: CallBegun) -> None:
         item = ShellCallItem(
             id=ids.new_id(ids.SHELL_CALL), call_id=event.call_id, action=ShellAction(), environment=self._environment
         )
-        self._begun[event.index] = item
-        self._told[event.index] = []
         await self._writer.tell(ev.ITEM_ADDED, output_index=self._place(event.index), item=item)
+        told = self._writer.snapshot.item(self._place(event.index))  # with the id of before, where it was told before
+        self._begun[event.index] = structs.replace(item, id=told["id"])
+        self._told[event.index] = []
 
     async def _command_text(self, event: CommandText) -> None:
         """Commands come in order; a piece of the next one closes nothing, `CallMade` does."""

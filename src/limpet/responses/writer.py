@@ -1,10 +1,13 @@
 """Numbers a response's events and hands them to its journal, each item's text once. One writer per run."""
 
+from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from limpet.core.command import Stream
+from limpet.core.errors import StoreFailed
 from limpet.core.events import Event
 from limpet.core.resources import WireObject
 from limpet.responses.snapshot import PLAIN, Snapshot
@@ -12,6 +15,7 @@ from limpet.store.entries import Entry
 from limpet.store.open_journal import OpenJournal
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def _plain(value: object) -> object:
@@ -19,13 +23,41 @@ def _plain(value: object) -> object:
 
 
 class Writer:
-    """`step` is the step that later events belong to; `snapshot` is the response as told so far."""
+    """`step` is the step that later events belong to; `snapshot` is the response as told so far.
 
-    def __init__(self, log: OpenJournal, *, next_seq: int = 0, step: int = 0, snapshot: Snapshot | None = None) -> None:
+    `told` are entries of the journal that a run which goes on will tell again, from `next_seq` on: what it tells is compared with them and
+    not told twice.
+    """
+
+    def __init__(
+        self,
+        log: OpenJournal,
+        *,
+        next_seq: int = 0,
+        step: int = 0,
+        snapshot: Snapshot | None = None,
+        told: Sequence[Entry] = (),
+    ) -> None:
         self._log = log
         self._next = next_seq
+        self._told = deque(told)
         self.step = step
         self.snapshot = snapshot or Snapshot()
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the next event."""
+        return self._next
+
+    def take_told(self) -> tuple[Entry, dict[str, Any]] | None:
+        """The next event that was told before, with its whole payload, now part of the snapshot; None where there is none."""
+        if not self._told:
+            return None
+        entry = self._told.popleft()
+        data = self.snapshot.expand(entry.type, _decode(entry.data))
+        self.snapshot.apply(entry.type, data)
+        self._next = entry.seq + 1
+        return entry, data
 
     async def emit(self, event: Event) -> None:
         """Take an event over. It is visible to readers once the journal has it, which `flush` waits for."""
@@ -39,6 +71,10 @@ class Writer:
         """The same, with the payload as it is."""
         await self._put(type, data)
 
+    async def keep(self, checkpoint: bytes) -> None:
+        """Commit with the events so far what the run's next carrier must know."""
+        await self._log.append(checkpoint=checkpoint)
+
     async def _put(
         self,
         type: str,
@@ -47,6 +83,10 @@ class Writer:
         stream: Stream | None = None,
         raw_offset: int | None = None,
     ) -> None:
+        if (before := self.take_told()) is not None:
+            if before[0].type != type:
+                raise StoreFailed(f"event {before[0].seq} was {before[0].type} and would now be {type}.")
+            return
         stored = data if type in PLAIN else self.snapshot.shrink(type, data)
         self.snapshot.apply(type, data)
         entry = Entry(self._next, self.step, type, _encode(stored), exec_id, stream, raw_offset)

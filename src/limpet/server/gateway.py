@@ -38,6 +38,7 @@ from limpet.ingress.settings import AuthSettings, ServerSettings
 from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Preparer
+from limpet.responses.recovery import Recovery
 from limpet.responses.service import ResponseService
 from limpet.responses.settings import ServerToolSettings
 from limpet.server import containers, files, health, openapi, ports, responses, skills
@@ -54,6 +55,7 @@ from limpet.store.home import HomeLock, announced_in, home_id, prepare_home
 from limpet.store.journal import Journal
 from limpet.store.keys import ApiKeys
 from limpet.store.responses import Responses
+from limpet.store.runs import Runs
 from limpet.store.settings import DatabaseSettings, QuotaSettings
 from limpet.store.skills import Skills
 from limpet.store.uploads import Uploads
@@ -225,10 +227,10 @@ def _service(
     clock: Clock,
     metrics: Metrics,
 ) -> ResponseService:
-    rows = Responses(database)
+    rows, executions, owner = Responses(database), Executions(database), ids.new_id("node")
     preparer = Preparer(
         responses=rows,
-        executions=Executions(database),
+        executions=executions,
         journal=journal,
         router=router,
         containers=manager,
@@ -236,13 +238,22 @@ def _service(
         settings=settings.tools,
         streams_output=settings.streams_output,
         has_network=settings.has_network,
-        owner=ids.new_id("node"),
+        owner=owner,
         data=settings.data,
         programs=settings.programs,
         metrics=metrics,
         files=inputs,
     )
-    return ResponseService(responses=rows, journal=journal, preparer=preparer, clock=clock, metrics=metrics)
+    return ResponseService(
+        responses=rows,
+        runs=Runs(database),
+        journal=journal,
+        preparer=preparer,
+        recovery=Recovery(preparer=preparer, journal=journal, executions=executions),
+        clock=clock,
+        metrics=metrics,
+        owner=owner,
+    )
 
 
 async def serve(

@@ -69,6 +69,10 @@ def _responses() -> Json:
             ),
             "delete": _operation("deleteResponse", "Forget a response", _json("DeletedResponse"), (404, 503)),
         },
+        "/v1/responses/{response_id}/cancel": {
+            "parameters": [_in_path("response_id")],
+            "post": _operation("cancelResponse", "Stop a response and keep what there is", one, (404, 503)),
+        },
     }
 
 

@@ -94,7 +94,6 @@ def _requests() -> Json:
     create["tools"] = nullable({"type": "array", "items": ref("Tool")})
     create["input"] = {"anyOf": [TEXT, {"type": "array", "items": ref("InputItem")}]}
     create["model"]["examples"] = ["limpet/script"]
-    create["background"] = nullable(const(False))
     create["conversation"] = {"type": "null"}
     definitions["CreateRequest"]["required"] = ["model", "input"]
     return {

@@ -1,4 +1,4 @@
-"""`/v1/responses`: create, read, follow, delete."""
+"""`/v1/responses`: create, read, follow, cancel, delete."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
@@ -42,8 +42,11 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
         async def release() -> None:
             await service.release(created.record.id)
 
+        if asked.is_background and not asked.is_streamed:
+            begun = await service.get(tenant_of(request), created.record.id)
+            return json_answer(begun, headers=_headers(created.left_out))
         if asked.is_streamed:
-            refusal = await service.refusal(created.record.id, within=REFUSAL_SECONDS)
+            refusal = None if asked.is_background else await service.refusal(created.record.id, within=REFUSAL_SECONDS)
             if refusal is None:
                 events = service.follow(tenant_of(request), created.record.id)
                 return EventStream(events, release=release, keep_alive=keep_alive, headers=_headers(created.left_out))
@@ -65,6 +68,9 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
         events = service.follow(tenant_of(request), response_id, after=after)
         return EventStream(events, release=_nothing, keep_alive=keep_alive)
 
+    async def cancel(request: Request) -> Response:
+        return json_answer(await service.cancel(tenant_of(request), request.path_params["response_id"]))
+
     async def delete(request: Request) -> Response:
         response_id = request.path_params["response_id"]
         await service.delete(tenant_of(request), response_id)
@@ -74,6 +80,7 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
         Route("/v1/responses", create, methods=["POST"]),
         Route("/v1/responses/{response_id}", read, methods=["GET"]),
         Route("/v1/responses/{response_id}", delete, methods=["DELETE"]),
+        Route("/v1/responses/{response_id}/cancel", cancel, methods=["POST"]),
     ]
 
 

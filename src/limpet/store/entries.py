@@ -2,13 +2,14 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 
 import msgspec
 from sqlalchemy import select
 
 from limpet.store.database import Database
-from limpet.store.tables import journal
+from limpet.store.tables import journal, runs
 
 COLUMNS = ("response_id", "seq", "tenant", "step", "type", "data", "exec_id", "stream", "raw_offset")
 PAGE = 256
@@ -30,6 +31,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     raw_offset: int | None = None
 
 
+_EPOCH = f"SELECT epoch FROM {runs.name} WHERE response_id = ?"
+_CHECKPOINT = f"UPDATE {runs.name} SET checkpoint = ? WHERE response_id = ?"
+
 Row = tuple[str, int, str, int, str, bytes, str | None, str | None, int | None]
 
 
@@ -48,18 +52,33 @@ def row_of(response_id: str, tenant: str, entry: Entry) -> Row:
     )
 
 
-def insert_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """All of them in one transaction, or none and the driver's error."""
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """All that is written in the block, or nothing where it raises."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for some in _in_sizes(rows):
-            connection.execute(_insert_of(len(some)), [value for row in some for value in row])
+        yield connection
         connection.execute("COMMIT")
     except BaseException:
         # SQLite may have undone it already, as it does when the disk is full.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def insert_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    for some in _in_sizes(rows):
+        connection.execute(_insert_of(len(some)), [value for row in some for value in row])
+
+
+def epoch_of(connection: sqlite3.Connection, response_id: str) -> int | None:
+    """Of the response's run, as it is in this transaction; None where it has none."""
+    row = connection.execute(_EPOCH, (response_id,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def keep_checkpoint(connection: sqlite3.Connection, response_id: str, checkpoint: bytes) -> None:
+    connection.execute(_CHECKPOINT, (checkpoint, response_id))
 
 
 def _in_sizes(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

@@ -8,6 +8,7 @@ import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -17,7 +18,7 @@ from sqlalchemy import delete
 
 from limpet.core.errors import StoreFailed
 from limpet.store.database import Database
-from limpet.store.entries import Entry, Row, insert_rows, read_entries, row_of
+from limpet.store.entries import Entry, Row, epoch_of, insert_rows, keep_checkpoint, read_entries, row_of, transaction
 from limpet.store.open_journal import OpenJournal
 from limpet.store.sqlite import connect, why
 from limpet.store.tables import journal
@@ -29,7 +30,20 @@ UNCOMMITTED_BYTES = 4 * 1024 * 1024
 # Of the driver, for what it cannot put on disk, and for a value that fits in no column.
 FAILURES = (sqlite3.Error, ValueError, OverflowError)
 
-Batch = list[tuple[OpenJournal, list[Entry]]]
+TAKEN_OVER = "Another process carries this response now; what this one appends to it is refused."
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What one log has appended and not committed. `checkpoint` is the newest, None where there was none."""
+
+    log: OpenJournal
+    entries: list[Entry]
+    checkpoint: bytes | None = None
+
+
+class _TakenOver(Exception):
+    """The epoch of a log's run is not the newest any more."""
 
 
 class Journal:
@@ -38,7 +52,7 @@ class Journal:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._logs: dict[str, OpenJournal] = {}
-        self._pending: deque[tuple[OpenJournal, list[Entry]]] = deque()
+        self._pending: deque[_Piece] = deque()
         self._entries = 0
         self._bytes = 0
         self._work = anyio.Event()
@@ -74,13 +88,13 @@ class Journal:
                 self._connection.close()
                 self._connection = None
 
-    def begin(self, response_id: str, *, tenant: str, stored: bool) -> OpenJournal:
+    def begin(self, response_id: str, *, tenant: str, stored: bool, epoch: int | None = None) -> OpenJournal:
         """Open a new log. A stored one needs its response's row to be there; the other kind is kept in memory, until `forget`."""
-        return self._open(response_id, tenant=tenant, stored=stored, next_seq=0)
+        return self._open(response_id, tenant=tenant, stored=stored, epoch=epoch, next_seq=0)
 
-    def resume(self, response_id: str, *, tenant: str, next_seq: int) -> OpenJournal:
+    def resume(self, response_id: str, *, tenant: str, next_seq: int, epoch: int | None = None) -> OpenJournal:
         """Go on with a stored one, whose last entry is number `next_seq - 1`."""
-        return self._open(response_id, tenant=tenant, stored=True, next_seq=next_seq)
+        return self._open(response_id, tenant=tenant, stored=True, epoch=epoch, next_seq=next_seq)
 
     def is_open(self, response_id: str) -> bool:
         """Whether a log of that response takes entries in this process."""
@@ -139,13 +153,14 @@ class Journal:
         page = await read_entries(self._db, response_id, after=after)
         return page if page or log is None else log.remembered()
 
-    def _open(self, response_id: str, *, tenant: str, stored: bool, next_seq: int) -> OpenJournal:
+    def _open(self, response_id: str, *, tenant: str, stored: bool, epoch: int | None, next_seq: int) -> OpenJournal:
         if response_id in self._logs:
             raise ValueError(f"the journal of {response_id} is open already")
         log = OpenJournal(
             response_id,
             tenant=tenant,
             stored=stored,
+            epoch=epoch if stored else None,
             next_seq=next_seq,
             take_over=self._take_over,
             released=self._released,
@@ -157,7 +172,7 @@ class Journal:
         if log.stored and self._logs.get(log.response_id) is log:
             del self._logs[log.response_id]
 
-    async def _take_over(self, log: OpenJournal, entries: Sequence[Entry]) -> None:
+    async def _take_over(self, log: OpenJournal, entries: Sequence[Entry], checkpoint: bytes | None) -> None:
         if not log.stored:
             log.accept(entries)
             log.publish(entries)
@@ -165,10 +180,11 @@ class Journal:
         while self._entries >= UNCOMMITTED_ENTRIES or self._bytes >= UNCOMMITTED_BYTES:
             await self._room.wait()
         log.accept(entries)
-        if self._pending and self._pending[-1][0] is log:
-            self._pending[-1][1].extend(entries)  # so that they are counted, stored and shown at one stroke
-        else:
-            self._pending.append((log, list(entries)))
+        if not self._pending or self._pending[-1].log is not log:
+            self._pending.append(_Piece(log, []))
+        # So that they are counted, stored and shown at one stroke.
+        self._pending[-1].entries.extend(entries)
+        self._pending[-1].checkpoint = checkpoint or self._pending[-1].checkpoint
         self._count(entries, 1)
         self._work.set()
 
@@ -186,32 +202,41 @@ class Journal:
                     failed = await to_thread.run_sync(self._commit, batch, limiter=self._thread)
                 self._publish(batch, failed)
 
-    def _commit(self, batch: Batch) -> dict[OpenJournal, str]:
+    def _commit(self, batch: list[_Piece]) -> dict[OpenJournal, str]:
         """Put it on disk; which logs failed, and why. In the writer's thread."""
+        logs = list(dict.fromkeys(piece.log for piece in batch))
         try:
-            self._insert(batch)
-        except FAILURES as error:
-            logs = list(dict.fromkeys(log for log, _ in batch))
+            self._insert(batch, logs)
+        except (*FAILURES, _TakenOver) as error:
             if len(logs) == 1:
-                return {logs[0]: why(error)}
+                return {logs[0]: TAKEN_OVER if isinstance(error, _TakenOver) else why(error)}
         else:
             return {}
         # One log must not take the others down with it: each in a transaction of its own.
         failed: dict[OpenJournal, str] = {}
         for log in logs:
-            failed |= self._commit([piece for piece in batch if piece[0] is log])
+            failed |= self._commit([piece for piece in batch if piece.log is log])
         return failed
 
-    def _insert(self, batch: Batch) -> None:
+    def _insert(self, batch: list[_Piece], logs: Sequence[OpenJournal]) -> None:
         assert self._connection is not None, "the journal is not open"
-        rows: list[Row] = [row_of(log.response_id, log.tenant, entry) for log, entries in batch for entry in entries]
-        insert_rows(self._connection, rows)
+        rows: list[Row] = [
+            row_of(piece.log.response_id, piece.log.tenant, entry) for piece in batch for entry in piece.entries
+        ]
+        with transaction(self._connection) as connection:
+            for log in logs:
+                if log.epoch is not None and epoch_of(connection, log.response_id) != log.epoch:
+                    raise _TakenOver
+            insert_rows(connection, rows)
+            for piece in batch:
+                if piece.checkpoint is not None:
+                    keep_checkpoint(connection, piece.log.response_id, piece.checkpoint)
 
-    def _publish(self, batch: Batch, failed: dict[OpenJournal, str]) -> None:
-        for log, entries in batch:
-            self._count(entries, -1)
-            if log not in failed:
-                log.publish(entries)
+    def _publish(self, batch: list[_Piece], failed: dict[OpenJournal, str]) -> None:
+        for piece in batch:
+            self._count(piece.entries, -1)
+            if piece.log not in failed:
+                piece.log.publish(piece.entries)
         for log, reason in failed.items():
             log.fail(reason)
             self._drop_pending(log)
@@ -219,10 +244,10 @@ class Journal:
         self._room = anyio.Event()
 
     def _drop_pending(self, log: OpenJournal) -> None:
-        for _, entries in (dropped := [piece for piece in self._pending if piece[0] is log]):
-            self._count(entries, -1)
+        for piece in (dropped := [piece for piece in self._pending if piece.log is log]):
+            self._count(piece.entries, -1)
         if dropped:
-            self._pending = deque(piece for piece in self._pending if piece[0] is not log)
+            self._pending = deque(piece for piece in self._pending if piece.log is not log)
 
     def _count(self, entries: Sequence[Entry], sign: int) -> None:
         self._entries += sign * len(entries)

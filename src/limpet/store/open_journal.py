@@ -16,19 +16,32 @@ from limpet.store.entries import Entry
 RING_ENTRIES = 512
 RING_BYTES = 256 * 1024
 
-TakeOver = Callable[["OpenJournal", Sequence[Entry]], Awaitable[None]]
+TakeOver = Callable[["OpenJournal", Sequence[Entry], bytes | None], Awaitable[None]]
 Released = Callable[["OpenJournal"], None]
 
 
 class OpenJournal:
-    """An open journal. Its entries are numbered without gaps; the caller numbers them, and a wrong number raises ValueError."""
+    """An open journal. Its entries are numbered without gaps; the caller numbers them, and a wrong number raises ValueError.
+
+    `epoch` is the one under which its run is carried (`store/runs.py`): once another process has taken the run over, the store refuses what
+    is appended here. None: there is no run.
+    """
 
     def __init__(
-        self, response_id: str, *, tenant: str, stored: bool, next_seq: int, take_over: TakeOver, released: Released
+        self,
+        response_id: str,
+        *,
+        tenant: str,
+        stored: bool,
+        epoch: int | None,
+        next_seq: int,
+        take_over: TakeOver,
+        released: Released,
     ) -> None:
         self.response_id = response_id
         self.tenant = tenant
         self.stored = stored
+        self.epoch = epoch
         self.closed = False
         self.deleted = False
         self.failure: str | None = None
@@ -45,10 +58,11 @@ class OpenJournal:
         """The number that the next entry must have."""
         return self._appended + 1
 
-    async def append(self, *entries: Entry) -> None:
-        """Take these over; they will be committed in this order. Waits only while too much is uncommitted (journal.UNCOMMITTED_*),
-        and cancelled then it has taken none. StoreFailed once the store failed for this log."""
-        await self._take_over(self, entries)
+    async def append(self, *entries: Entry, checkpoint: bytes | None = None) -> None:
+        """Take these over; they will be committed in this order, and with them what the run's next carrier must know, in one transaction.
+        Waits only while too much is uncommitted (journal.UNCOMMITTED_*), and cancelled then it has taken none. StoreFailed once the
+        store failed for this log."""
+        await self._take_over(self, entries, checkpoint)
 
     async def flush(self) -> None:
         """Returns when everything appended so far is committed and visible to tails; StoreFailed if it cannot be, then and ever

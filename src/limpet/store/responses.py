@@ -9,9 +9,10 @@ from sqlalchemy import Connection, delete, insert, select, update
 from limpet.core.events import RESPONSE_MOVES, move
 from limpet.store.database import Database
 from limpet.store.records import columns_of, record_of
-from limpet.store.tables import executions, journal, response_items, responses
+from limpet.store.tables import executions, journal, response_items, responses, runs
 
 UNFINISHED = ("queued", "in_progress")
+FIRST_EPOCH = 1  # of a run, under its first carrier
 IDS_AT_ONCE = 500  # in one query: every database takes so many
 
 
@@ -58,11 +59,24 @@ class Responses:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def insert(self, record: ResponseRecord) -> ResponseRecord:
-        """Store a new one; comes back with its number."""
+    async def insert(self, record: ResponseRecord, *, checkpoint: bytes | None = None) -> ResponseRecord:
+        """Store a new one, with its run, which its owner carries under FIRST_EPOCH; comes back with its number."""
         query = insert(responses).values(columns_of(record)).returning(responses.c.number)
-        number = await self._db.write(lambda connection: connection.execute(query).scalar_one())
-        return replace(record, number=number)
+        run = insert(runs).values(
+            response_id=record.id,
+            tenant=record.tenant,
+            owner=record.owner,
+            epoch=FIRST_EPOCH,
+            heartbeat_at=record.created_at,
+            checkpoint=checkpoint,
+        )
+
+        def begin(connection: Connection) -> int:
+            number: int = connection.execute(query).scalar_one()
+            connection.execute(run)
+            return number
+
+        return replace(record, number=await self._db.write(begin))
 
     async def get(self, tenant: str, id: str) -> ResponseRecord | None:
         query = select(responses).where(responses.c.id == id, responses.c.tenant == tenant)

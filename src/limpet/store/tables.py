@@ -68,6 +68,20 @@ journal = Table(
     Column("raw_offset", BigInteger),
 )
 
+# Who carries a stored response, and what its next carrier must know beside the journal. Each time that it is taken over its epoch grows;
+# what is appended to the journal under an older one is refused.
+runs = Table(
+    "runs",
+    metadata,
+    Column("response_id", Text, ForeignKey("responses.id", ondelete="CASCADE"), primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("heartbeat_at", BigInteger, nullable=False),
+    Column("checkpoint", LargeBinary),
+    Index(None, "owner"),
+)
+
 # Which response an item that a client may name later came out of; written with the response's end.
 response_items = Table(
     "response_items",

@@ -155,6 +155,13 @@ class RedactedProcess:
     def exec_id(self) -> str:
         return self._process.exec_id
 
+    def resume_at(self, raw: Position) -> None:
+        """Read on where another process has stopped, at places where an empty screen may begin (`RedactedChunk.restart`). Positions then
+        count from there on as raw bytes do."""
+        for stream in STREAMS:
+            if at := raw.of(stream):
+                self._marks[stream] = _RestartPoints(places=[(0, 0), (at, at)], furthest=at, shown=at)
+
     async def output(self, since: Position = START) -> AsyncIterator[Chunk]:
         readings = {
             stream: _Reading(stream, self._screen(), self._marks[stream], since.of(stream)) for stream in STREAMS

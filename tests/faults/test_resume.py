@@ -1,0 +1,144 @@
+"""A gateway that is killed goes on with its responses when it starts again: nothing runs twice, and a reader sees one unbroken stream."""
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.support.gateway import Gateway
+from tests.support.kill_points import KillPoint
+from tests.wire.asking import SHELL, shell_blocks
+from tests.wire.order import check_event_order
+from tests.wire.schema import check_events
+
+Json = dict[str, Any]
+COMMANDS = ("echo one >> ran; echo printed; echo problem >&2", "echo two | tee -a ran; sleep 0.2; echo more; exit 3")
+BODY = {"model": "limpet/script", "input": shell_blocks(*COMMANDS), "tools": SHELL, "stream": True}
+# What is new in each run, and does not matter.
+CHANGES = {
+    "id",
+    "item_id",
+    "call_id",
+    "response_id",
+    "container_id",
+    "file_id",
+    "created_at",
+    "completed_at",
+    "previous_response_id",
+}
+
+
+def ask(gateway: Gateway, body: Json = BODY) -> list[Json]:
+    """The events until the stream ends or breaks off."""
+    events: list[Json] = []
+    try:
+        with gateway.http() as http, http.stream("POST", "/v1/responses", json=body, timeout=30) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: {"):
+                    events.append(json.loads(line[6:]))
+    except httpx2.HTTPError:
+        pass  # the gateway was killed
+    return events
+
+
+def go_on(gateway: Gateway, seen: list[Json], response: str | None = None) -> list[Json]:
+    """What a client that was cut off has seen once it has read the rest."""
+    response = response or seen[0]["response"]["id"]
+    after = seen[-1]["sequence_number"] if seen else -1
+    with gateway.http() as http:
+        lines = http.get(f"/v1/responses/{response}?stream=true&starting_after={after}", timeout=30).text.splitlines()
+    return seen + [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+
+
+def essence(events: list[Json]) -> list[Json]:
+    """The events without items that were closed as incomplete, with what differs from run to run taken out; the terminal one's items are in
+    the others. Text is told in other pieces where a command was followed again."""
+    given_up = {
+        event["output_index"]
+        for event in events
+        if event["type"] == "response.output_item.done"
+        and event["item"]["status"] == "incomplete"
+        and event["item"]["type"] != "shell_call_output"
+    }
+    kept = [event for event in events if event.get("output_index") not in given_up]
+    places = {
+        index: place for place, index in enumerate(sorted({e["output_index"] for e in kept if "output_index" in e}))
+    }
+    told: list[Json] = []
+    for event in kept:
+        plain = {key: value for key, value in _plain(event).items() if key not in ("sequence_number", "response")}
+        if "output_index" in plain:
+            plain["output_index"] = places[plain["output_index"]]
+        if told and plain["type"] == "response.shell_call_output_content.delta" == told[-1]["type"]:
+            for stream, text in plain["delta"].items():
+                told[-1]["delta"][stream] = told[-1]["delta"].get(stream, "") + text
+            continue
+        told.append(plain)
+    return told
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items() if key not in CHANGES}
+    return [_plain(inner) for inner in value] if isinstance(value, list) else value
+
+
+def ran(gateway: Gateway, events: list[Json]) -> str:
+    """What the commands have left in their container."""
+    calls = [event["item"] for event in events if event.get("item", {}).get("type") == "shell_call"]
+    container = calls[0]["environment"]["container_id"]
+    body = {
+        "model": "limpet/script",
+        "input": shell_blocks("cat ran"),
+        "tools": [{"type": "shell", "environment": {"type": "container_reference", "container_id": container}}],
+        "stream": True,
+    }
+    done = [event["item"] for event in ask(gateway, body) if event["type"] == "response.output_item.done"]
+    return str(next(item["output"][0]["stdout"] for item in done if item["type"] == "shell_call_output"))
+
+
+def check_unbroken(events: list[Json]) -> None:
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    check_events(events)
+    check_event_order(events)
+
+
+def undisturbed(gateway: Gateway) -> list[Json]:
+    events = ask(gateway)
+    check_unbroken(events)
+    assert ran(gateway, events) == "one\ntwo\n"
+    return events
+
+
+@pytest.mark.promise("hadrian-background-run-survives-a-restart")
+def test_killed_at_any_event_it_goes_on(gateway: Gateway, every_event: bool) -> None:
+    """At each of them with `--faults`, else in the middle of a command, behind its output, and in the next turn."""
+    wanted = undisturbed(gateway)
+    moments = range(len(wanted) - 1) if every_event else _moments(wanted)
+    for seq in moments:
+        for before in (False, True) if every_event else (seq % 2 == 0,):
+            gateway.kill()
+            gateway.kill_point = KillPoint(seq, before=before)
+            seen = ask(gateway.start())
+            assert gateway.process is not None
+            assert gateway.process.wait(timeout=10) == -9
+            gateway.kill_point = None
+            gateway.start()
+            if not seen:
+                continue
+            whole = go_on(gateway, seen)
+            moment = f"{'before' if before else 'behind'} {seq}, {wanted[seq]['type']}"
+            assert essence(whole) == essence(wanted), moment
+            check_unbroken(whole)
+            assert ran(gateway, whole) == "one\ntwo\n", moment
+
+
+def _moments(events: list[Json]) -> list[int]:
+    wanted = [
+        "response.shell_call_output_content.delta",
+        "response.shell_call_output_content.done",
+        "response.output_text.delta",
+    ]
+    kinds = [event["type"] for event in events]
+    return [kinds.index(kind) for kind in wanted]
