@@ -6,7 +6,6 @@ There is one path: a foreground request is a background run with a follower from
 from collections.abc import AsyncIterator
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any, Self
 
 import anyio
@@ -19,6 +18,7 @@ from limpet.core.clock import Clock
 from limpet.core.errors import GatewayStopping, LimpetError, NotFound, StoreError, UpstreamError
 from limpet.responses.engine import LeaseEngine
 from limpet.responses.failures import closed_item, error_of, growing_item
+from limpet.responses.live_runs import ClaimedRun, LiveRun
 from limpet.responses.loop import Ending, converse
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Prepared, Preparer
@@ -36,25 +36,6 @@ from limpet.upstreams.usage import Usage
 Json = dict[str, Any]
 RECOVERIES_AT_ONCE = 16
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """A run of another process that is being taken up; `is_open` once its journal can be followed."""
-
-    run: RunClaim
-    is_open: anyio.Event
-
-
-@dataclass(slots=True)
-class _Live:
-    """A run of this process. `refusal` is the provider's error, where it came before anything of the model was told."""
-
-    prepared: Prepared
-    ended: anyio.Event
-    refusal: UpstreamError | None = None
-    failure: LimpetError | None = None
-    is_cancelled: bool = False
 
 
 class ResponseService:
@@ -79,8 +60,8 @@ class ResponseService:
         self._clock = clock
         self._metrics = metrics
         self._recovery = recovery
-        self._live: dict[str, _Live] = {}
-        self._claims: dict[str, _Claim] = {}
+        self._live: dict[str, LiveRun] = {}
+        self._claims: dict[str, ClaimedRun] = {}
         self._recoveries = anyio.Semaphore(RECOVERIES_AT_ONCE)
         self._stack = AsyncExitStack()
         self._engine = LeaseEngine(self._carry, runs=runs, owner=owner, clock=clock, claimed=self._claimed)
@@ -113,7 +94,7 @@ class ResponseService:
         prepared = await self._preparer.prepare(tenant, asked, keeps_commands=lambda: self.is_closing)
         if prepared.is_stored:
             await self._responses.insert(prepared.record, checkpoint=prepared.checkpoint)
-        self._live[prepared.record.id] = _Live(prepared, anyio.Event())
+        self._live[prepared.record.id] = LiveRun(prepared, anyio.Event())
         # The journal opens here, not in the run, so that a follower finds it however early it asks.
         prepared.writer = Writer(
             self._journal.begin(prepared.record.id, tenant=tenant, stored=prepared.is_stored, epoch=FIRST_EPOCH)
@@ -231,7 +212,7 @@ class ResponseService:
                 await live.ended.wait()
 
     async def _claimed(self, claim: RunClaim) -> None:
-        self._claims[claim.response_id] = _Claim(claim, anyio.Event())
+        self._claims[claim.response_id] = ClaimedRun(claim, anyio.Event())
 
     async def _is_open(self, response_id: str) -> None:
         """Returns when the journal of a run of another process is open here, if there is one to be opened."""
@@ -263,9 +244,9 @@ class ResponseService:
             log.warning("response_was_lost", response_id=record.id, reason=problem.message)
             await self._end_as_failed(record, await self._recovery.writer(record, claim), problem.message)
         else:
-            self._live[record.id] = _Live(prepared, anyio.Event())
+            self._live[record.id] = LiveRun(prepared, anyio.Event())
 
-    async def _carry_live(self, run_id: str, live: _Live) -> None:
+    async def _carry_live(self, run_id: str, live: LiveRun) -> None:
         prepared, writer = live.prepared, live.prepared.writer
         self._metrics.running.inc()
         try:
@@ -290,7 +271,7 @@ class ResponseService:
             with anyio.CancelScope(shield=True):
                 await self._let_go(run_id, live, writer)
 
-    async def _end_cancelled(self, live: _Live) -> None:
+    async def _end_cancelled(self, live: LiveRun) -> None:
         """Its command was ended before this; what it printed until then is kept."""
         try:
             await self._end_unused(live)
@@ -299,7 +280,7 @@ class ResponseService:
         except StoreError as failure:
             live.failure = failure
 
-    async def _let_go(self, run_id: str, live: _Live, writer: Writer) -> None:
+    async def _let_go(self, run_id: str, live: LiveRun, writer: Writer) -> None:
         try:
             await writer.close()
         except StoreError as failure:
@@ -311,7 +292,7 @@ class ResponseService:
         if live.prepared.is_stored:
             self._live.pop(run_id, None)
 
-    async def _end_unused(self, live: _Live) -> None:
+    async def _end_unused(self, live: LiveRun) -> None:
         """Before its last event is sent, so that a client that has seen it no longer finds a container that was never used."""
         if live.prepared.made_container:
             with anyio.CancelScope(shield=True):
@@ -323,7 +304,7 @@ class ResponseService:
         for type in (ev.CREATED, ev.IN_PROGRESS)[writer.next_seq :]:
             await writer.tell(type, response=begun)
 
-    async def _converse(self, live: _Live) -> Ending:
+    async def _converse(self, live: LiveRun) -> Ending:
         response_id, writer = live.prepared.record.id, live.prepared.writer
         try:
             return await converse(live.prepared.run())

@@ -35,29 +35,7 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
     """The resource's routes. `keep_alive` is in seconds."""
 
     async def create(request: Request) -> ASGIApp:
-        asked = parse(await json_body(request))
-        created = await service.create(tenant_of(request), asked)
-        note_response(request.scope, created.record.id)
-
-        async def release() -> None:
-            await service.release(created.record.id)
-
-        if asked.is_background and not asked.is_streamed:
-            begun = await service.get(tenant_of(request), created.record.id)
-            return json_answer(begun, headers=_headers(created.left_out))
-        if asked.is_streamed:
-            refusal = None if asked.is_background else await service.refusal(created.record.id, within=REFUSAL_SECONDS)
-            if refusal is None:
-                events = service.follow(tenant_of(request), created.record.id)
-                return EventStream(events, release=release, keep_alive=keep_alive, headers=_headers(created.left_out))
-            await release()
-            return response_of(refusal)
-        try:
-            whole = await _while_there(request, lambda: service.whole(tenant_of(request), created.record.id))
-            return json_answer(whole, headers=_headers(created.left_out))
-        finally:
-            with anyio.CancelScope(shield=True):
-                await release()
+        return await _created(service, request, keep_alive)
 
     async def read(request: Request) -> ASGIApp:
         response_id, is_streamed = request.path_params["response_id"], truth(request, "stream")
@@ -82,6 +60,33 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
         Route("/v1/responses/{response_id}", delete, methods=["DELETE"]),
         Route("/v1/responses/{response_id}/cancel", cancel, methods=["POST"]),
     ]
+
+
+async def _created(service: ResponseService, request: Request, keep_alive: float) -> ASGIApp:
+    """The answer to a request: at once in the background, else with its events, or whole at its end."""
+    asked = parse(await json_body(request))
+    created = await service.create(tenant_of(request), asked)
+    note_response(request.scope, created.record.id)
+
+    async def release() -> None:
+        await service.release(created.record.id)
+
+    if asked.is_background and not asked.is_streamed:
+        begun = await service.get(tenant_of(request), created.record.id)
+        return json_answer(begun, headers=_headers(created.left_out))
+    if asked.is_streamed:
+        refusal = None if asked.is_background else await service.refusal(created.record.id, within=REFUSAL_SECONDS)
+        if refusal is None:
+            events = service.follow(tenant_of(request), created.record.id)
+            return EventStream(events, release=release, keep_alive=keep_alive, headers=_headers(created.left_out))
+        await release()
+        return response_of(refusal)
+    try:
+        whole = await _while_there(request, lambda: service.whole(tenant_of(request), created.record.id))
+        return json_answer(whole, headers=_headers(created.left_out))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await release()
 
 
 def _headers(left_out: Sequence[str]) -> dict[str, str]:
