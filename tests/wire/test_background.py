@@ -15,7 +15,6 @@ WAITS = "echo begun; until [ -e go ]; do sleep 0.02; done; echo over"
 
 
 @pytest.mark.promise(
-    "background-example-is-accepted",
     "background-answers-at-once",
     "hadrian-background-answers-200",
     "background-response-is-streamed-later",

@@ -243,10 +243,16 @@ def test_a_compaction_directive_is_accepted_and_its_extensions_stay_here(
     assert "Summarize prior turns" not in json.dumps(provider.asked)
 
 
-def test_a_background_request_is_refused_by_its_field(provider: Provider, scripted_gateway: Gateway) -> None:
-    provider.play()
-    assert refused(scripted_gateway, "/v1/responses", json.loads(BACKGROUND)) == ("unsupported_parameter", "background")
-    assert provider.asked == []
+@pytest.mark.promise("background-example-is-accepted")
+def test_the_background_example_is_accepted(provider: Provider, scripted_gateway: Gateway) -> None:
+    provider.play("Done.")
+    status, begun = post(scripted_gateway, "/v1/responses", json.loads(BACKGROUND))
+    assert (status, begun["status"], begun["background"]) == (200, "in_progress", True)
+
+    client = scripted_gateway.client()
+    told = list(client.responses.retrieve(begun["id"], stream=True))
+    assert told[-1].type == "response.completed"
+    assert client.responses.retrieve(begun["id"]).output_text == "Done."
 
 
 @pytest.mark.parametrize("example", [PASSTHROUGH_OPENAI, CLIENT_PASSTHROUGH, MICROSANDBOX])
