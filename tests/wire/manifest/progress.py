@@ -10,9 +10,18 @@ from tests.wire.manifest.promise import Promise, Work
 DELIVERED: frozenset[Work] = frozenset({"A1", "A2", "B", "C"})
 EARLY: frozenset[str] = frozenset(
     {
+        "aborted-command-is-exit-130",
         "allowlist-of-the-tool-admits-exactly-its-hosts",
+        "background-answers-at-once",
+        "background-example-is-accepted",
+        "background-response-is-streamed-later",
+        "background-runs-as-foreground-does",
         "containers-post-example-is-accepted",
         "empty-operator-list-grants-nothing",
+        "hadrian-background-answers-200",
+        "hadrian-background-run-survives-a-restart",
+        "hadrian-background-with-stream-streams-at-once",
+        "hadrian-cancel-stops-the-command",
         "hadrian-policy-of-a-live-box-follows-the-request",
         "hosted-tools-of-others-are-relayed-or-left-out",
         "requested-hosts-are-a-subset-of-the-operators",
