@@ -317,7 +317,9 @@ def _check_background(request: CreateRequest) -> None:
     """A response in the background is read later, so it must be stored."""
     if request.background and request.store is False:
         raise RequestInvalid(
-            "`background` needs a stored response: leave `store` out, or set it to true.", param="background"
+            "`background` needs a stored response: leave `store` out, or set it to true.",
+            param="background",
+            code="invalid_value",
         )
     options = request.background_options
     if options is None or options.completion_window in (None, "soonest"):
@@ -326,6 +328,7 @@ def _check_background(request: CreateRequest) -> None:
         raise RequestInvalid(
             f"A `completion_window` of {options.completion_window} needs `background: true` without `stream`.",
             param="background_options.completion_window",
+            code="invalid_value",
         )
 
 
