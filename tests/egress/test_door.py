@@ -114,6 +114,14 @@ async def test_plain_requests_reach_the_host_that_they_name_each_for_itself() ->
         assert [record.verdict for record in door.records] == ["allowed", "refused"]
 
 
+async def test_a_connection_that_its_host_closed_meanwhile_is_replaced() -> None:
+    with upstream(GOOD, tls=False, closes=True) as up:
+        async with open_door(policy_for(GOOD, port=up.port)) as door:
+            asked = f"GET http://{GOOD}:{up.port}/ HTTP/1.1\r\nHost: {GOOD}:{up.port}\r\n"
+            answer = await door.say(f"{asked}\r\n{asked}\r\n{asked}Connection: close\r\n\r\n".encode())
+        assert (answer.count(b"HTTP/1.1 200 OK"), len(up.seen)) == (3, 3)
+
+
 async def test_what_a_request_smuggles_in_its_body_is_no_request() -> None:
     with upstream(GOOD, tls=False) as up:
         async with open_door(policy_for(GOOD, port=up.port)) as door:

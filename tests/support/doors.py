@@ -32,8 +32,8 @@ class Upstream:
 
 
 @contextmanager
-def upstream(*hosts: str, tls: bool = True, answer: bytes = b"hello") -> Iterator[Upstream]:
-    """Answers every request with `answer`, for the time of the block."""
+def upstream(*hosts: str, tls: bool = True, answer: bytes = b"hello", closes: bool = False) -> Iterator[Upstream]:
+    """Answers every request with `answer`, for the time of the block; `closes` its connection after one, and does not say so."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if tls:
@@ -55,6 +55,8 @@ def upstream(*hosts: str, tls: bool = True, answer: bytes = b"hello") -> Iterato
                     up.seen.append(data)
                     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: keep-alive\r\n\r\n" % len(answer)
                     connection.sendall(head + answer)
+                    if closes:
+                        return
         except OSError:
             pass
 

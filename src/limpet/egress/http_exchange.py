@@ -119,15 +119,30 @@ class HttpCarrier:
         if isinstance(decision, Refused):
             await self._refuse(decision)
             return False
+        if rewriting is not None:
+            head = rewriting.request(head)
         try:
-            upstream = await self._connection(decision)
+            return await self._asked(head, decision, rewriting)
         except NotConnected as error:
             self._exchange.note(error.refused)
             await self._refuse(error.refused)
             return False
-        if rewriting is not None:
-            head = rewriting.request(head)
-        await upstream.send(_request_bytes(head, decision))
+
+    async def _asked(self, head: RequestHead, admitted: Admitted, rewriting: Rewriting | None) -> bool:
+        """Ask for it, and give back the answer. A connection that its host closed meanwhile is replaced, once, where the request can be
+        asked again: it has no body, and no byte of an answer has come."""
+        was_open = self._upstream is not None and self._reached == (admitted.host, admitted.port)
+        upstream = await self._connection(admitted)
+        before = upstream.received
+        try:
+            await upstream.send(_request_bytes(head, admitted))
+            return await self._answered(head, upstream, rewriting)
+        except anyio.BrokenResourceError:
+            if not was_open or head.length or upstream.received != before:
+                raise
+        await self._leave()
+        upstream = await self._connection(admitted)
+        await upstream.send(_request_bytes(head, admitted))
         return await self._answered(head, upstream, rewriting)
 
     async def _connection(self, admitted: Admitted) -> ReadAhead:
