@@ -95,6 +95,17 @@ def test_what_only_began_like_the_key_comes_before_the_end_of_its_text() -> None
     assert [event.get("delta") for event in shown] == ["word", "more", "s", None]
 
 
+def test_what_waits_is_bounded_and_may_be_of_any_kind() -> None:
+    events = [{**_delta("s", index), "item_id": [index]} for index in range(1000)]
+    keys = KeyFilter(Secret(KEY))
+    split = keys.events()
+
+    shown = [one for event in events for one in split.feed(event)]
+
+    assert 1000 - 64 <= len(shown) < 1000
+    assert len([*shown, *split.feed({"type": "response.completed"})]) == 1001
+
+
 def test_without_a_key_every_event_is_what_it_was() -> None:
     split = KeyFilter(None).events()
     events = [_delta("s"), _delta(""), {"type": "x", "delta": {"kind": "none"}}, {"type": "response.completed"}]
