@@ -17,7 +17,7 @@ from limpet.egress.door import Door, DoorLimits
 from limpet.egress.policy import EgressPolicy, read_policy
 from limpet.egress.records import EgressRecord
 
-BOUND = 5.0
+BOUND = 20.0
 
 
 @dataclass

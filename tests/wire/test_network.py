@@ -49,7 +49,7 @@ def asking(policy: dict[str, Any]) -> list[Any]:
 
 
 def curl(service: Upstream, host: str = DB) -> str:
-    return f"curl -sS --noproxy '*' --max-time 5 http://{host}:{service.port}/"
+    return f"curl -sS --noproxy '*' --max-time 20 http://{host}:{service.port}/"
 
 
 @pytest.mark.promise(

@@ -30,7 +30,7 @@ def reaching(up: Upstream, *hosts: str) -> limpet.Network:
 def curl(up: Upstream, url: str, *, proxied: bool) -> str:
     """A request that trusts that server's authority, whose certificate it writes first."""
     unset = "" if proxied else "unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY; "
-    return f"printf %s '{up.trust}' > ca; {unset}curl -sS --max-time 5 --cacert ca {url}"
+    return f"printf %s '{up.trust}' > ca; {unset}curl -sS --max-time 20 --cacert ca {url}"
 
 
 @pytest.mark.parametrize("proxied", [True, False], ids=["by proxy", "transparently"])
@@ -75,7 +75,7 @@ async def test_all_other_ways_out_fail_at_once(home: Path, caplog: pytest.LogCap
             assert [
                 (each, result.exit_code) for each, result in zip(tries, results, strict=True) if result.exit_code == 0
             ] == []
-            assert max(result.duration for result in results) < 3
+            assert max(result.duration for result in results) < 15
     assert (up.dials, up.seen) == (0, [])
     audited = [json.loads(record.getMessage().partition(" ")[2]) for record in caplog.records]
     assert ("evil.example", "refused", "host_not_allowed") in {

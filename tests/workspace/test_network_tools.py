@@ -91,7 +91,7 @@ async def test_git_pip_curl_python_and_node_reach_an_allowed_host(
             for name, command in tools.items()
             if (await box.run(f"command -v {command.split()[0]}")).exit_code == 0
         }
-        results = {name: await box.run(f"{unset}{command}", timeout=30) for name, command in there.items()}
+        results = {name: await box.run(f"{unset}{command}", timeout=60) for name, command in there.items()}
     assert {"curl", "git", "python"} <= set(results)
     words = {"pip": b"installed"}
     assert {name: (result.stdout.strip(), result.exit_code) for name, result in results.items()} == {
