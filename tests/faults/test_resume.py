@@ -1,17 +1,23 @@
 """A gateway that is killed goes on with its responses when it starts again: nothing runs twice, and a reader sees one unbroken stream."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from tests.support.gateway import Gateway
+from limpet.core.ids import new_id
+from tests.support.gateway import Gateway, lasting
 from tests.support.kill_points import KillPoint
+from tests.support.providers.server import Request
+from tests.support.providers.turns import Reasoning, ShellCall, Turn, reply
 from tests.wire.asking import SHELL, shell_blocks
 from tests.wire.order import check_event_order
+from tests.wire.provider import config_of, scripted_provider
 from tests.wire.schema import check_events
 
+pytestmark = pytest.mark.timeout(900)  # with --faults: each moment costs a start of the gateway
 Json = dict[str, Any]
 COMMANDS = ("echo one >> ran; echo printed; echo problem >&2", "echo two | tee -a ran; sleep 0.2; echo more; exit 3")
 BODY = {"model": "limpet/script", "input": shell_blocks(*COMMANDS), "tools": SHELL, "stream": True}
@@ -29,7 +35,7 @@ CHANGES = {
 }
 
 
-def ask(gateway: Gateway, body: Json = BODY) -> list[Json]:
+def ask(gateway: Gateway, body: Json) -> list[Json]:
     """The events until the stream ends or breaks off."""
     events: list[Json] = []
     try:
@@ -58,7 +64,7 @@ def essence(events: list[Json]) -> list[Json]:
         event["output_index"]
         for event in events
         if event["type"] == "response.output_item.done"
-        and event["item"]["status"] == "incomplete"
+        and event["item"].get("status") == "incomplete"
         and event["item"]["type"] != "shell_call_output"
     }
     kept = [event for event in events if event.get("output_index") not in given_up]
@@ -84,6 +90,24 @@ def _plain(value: Any) -> Any:
     return [_plain(inner) for inner in value] if isinstance(value, list) else value
 
 
+SEVERAL = {"model": "gpt-scripted", "input": "Look around.", "tools": SHELL, "stream": True}
+
+
+def look_around(request: Request) -> Turn:
+    """Reasoning, a text and two calls in one turn; then another turn with a call; then the answer."""
+    answered = sum(item["type"] == "shell_call_output" for item in request.body["input"])
+    if answered == 0:
+        return reply(
+            Reasoning("It is dark."),
+            "Let me look.",
+            ShellCall(("echo one >> ran; echo lamp", "echo match; exit 1"), call_id=new_id("call")),
+            ShellCall(("echo two >> ran; sleep 0.1; echo door >&2",), call_id=new_id("call")),
+        )
+    if answered == 2:
+        return reply(ShellCall(("cat ran",), call_id=new_id("call")))
+    return reply("There is a lamp, and a door.")
+
+
 def ran(gateway: Gateway, events: list[Json]) -> str:
     """What the commands have left in their container."""
     calls = [event["item"] for event in events if event.get("item", {}).get("type") == "shell_call"]
@@ -104,8 +128,8 @@ def check_unbroken(events: list[Json]) -> None:
     check_event_order(events)
 
 
-def undisturbed(gateway: Gateway) -> list[Json]:
-    events = ask(gateway)
+def undisturbed(gateway: Gateway, body: Json) -> list[Json]:
+    events = ask(gateway, body)
     check_unbroken(events)
     assert ran(gateway, events) == "one\ntwo\n"
     return events
@@ -114,24 +138,41 @@ def undisturbed(gateway: Gateway) -> list[Json]:
 @pytest.mark.promise("hadrian-background-run-survives-a-restart")
 def test_killed_at_any_event_it_goes_on(gateway: Gateway, every_event: bool) -> None:
     """At each of them with `--faults`, else in the middle of a command, behind its output, and in the next turn."""
-    wanted = undisturbed(gateway)
-    moments = range(len(wanted) - 1) if every_event else _moments(wanted)
-    for seq in moments:
-        for before in (False, True) if every_event else (seq % 2 == 0,):
-            gateway.kill()
-            gateway.kill_point = KillPoint(seq, before=before)
-            seen = ask(gateway.start())
-            assert gateway.process is not None
-            assert gateway.process.wait(timeout=10) == -9
-            gateway.kill_point = None
-            gateway.start()
-            if not seen:
-                continue
-            whole = go_on(gateway, seen)
-            moment = f"{'before' if before else 'behind'} {seq}, {wanted[seq]['type']}"
-            assert essence(whole) == essence(wanted), moment
-            check_unbroken(whole)
-            assert ran(gateway, whole) == "one\ntwo\n", moment
+    wanted = undisturbed(gateway, BODY)
+    for point in _points(wanted, every_event):
+        check_goes_on(gateway, BODY, point, wanted)
+
+
+def test_turns_of_several_items_go_on(tmp_path: Path, every_event: bool) -> None:
+    """Also behind a call that has another one behind it, and in a turn that is asked again."""
+    with scripted_provider() as provider, lasting(tmp_path, config=config_of(provider)) as gateway:
+        provider.play(*[look_around] * 1000)
+        wanted = undisturbed(gateway, SEVERAL)
+        for point in _points(wanted, every_event):
+            check_goes_on(gateway, SEVERAL, point, wanted)
+
+
+def check_goes_on(gateway: Gateway, body: Json, point: KillPoint, wanted: list[Json]) -> None:
+    """Kill it there, start it again, and compare what a client has seen in the end with an undisturbed run."""
+    gateway.kill()
+    gateway.kill_point = point
+    seen = ask(gateway.start(), body)
+    assert gateway.process is not None
+    assert gateway.process.wait(timeout=10) == -9
+    gateway.kill_point = None
+    gateway.start()
+    if not seen:
+        return  # killed before a client knew of it
+    whole = go_on(gateway, seen)
+    assert essence(whole) == essence(wanted), f"{point}, {wanted[point.seq]['type']}"
+    check_unbroken(whole)
+    assert ran(gateway, whole) == "one\ntwo\n", point
+
+
+def _points(events: list[Json], every_event: bool) -> list[KillPoint]:
+    if every_event:
+        return [KillPoint(seq, before=before) for seq in range(len(events) - 1) for before in (False, True)]
+    return [KillPoint(seq, before=seq % 2 == 0) for seq in _moments(events)]
 
 
 def _moments(events: list[Json]) -> list[int]:
