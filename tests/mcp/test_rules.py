@@ -78,7 +78,8 @@ def test_a_rule_that_no_wall_can_hold_is_refused_where_walls_are_asked_for(
 
 def test_where_the_extra_is_missing_it_says_what_to_install(limpet: Limpet, tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError('No module named mcp', name='mcp')")
-    done = limpet("mcp", PYTHONPATH=str(tmp_path))
+    # With input it is started afresh, not forked from a program that has loaded the extra.
+    done = limpet("mcp", stdin="\n", PYTHONPATH=str(tmp_path))
     assert (done.returncode, "limpet[mcp]" in done.stderr, done.stderr.count("\n")) == (2, True, 1)
 
 
