@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from limpet.core.command import STREAMS, Chunk, Stream
 from limpet.core.ports import FileStat
-from limpet.guard.output import Decoder, HeadTailBuffer
 from limpet.responses.command_output import CommandOutput, model_copy
+from limpet.responses.told_output import ToldOutput
 from limpet.responses.writer import Writer
 from limpet.store.entries import Entry
 
@@ -49,27 +49,20 @@ async def journaled(pieces: list[tuple[Stream, bytes]], limit: int) -> tuple[lis
     return log.entries, output.texts()
 
 
-def gone_on(entries: list[Entry], stream: Stream, raw: bytes, limit: int) -> str:
-    """The text of a stream by a process that has these entries and the spool: it decodes from the last raw offset, leaves out the
-    characters that were told after it, and goes on."""
-    told, after, since = "", 0, 0
+async def gone_on(entries: list[Entry], raw: dict[Stream, bytes], limit: int) -> tuple[str, str]:
+    """The texts by a process that has these entries and what the box still has of the output."""
+    told = ToldOutput()
     for entry in entries:
-        if entry.stream == stream:
-            text = msgspec.json.decode(entry.data)["delta"][stream]
-            told, after = told + text, after + len(text)
-            if entry.raw_offset is not None:
-                since, after = entry.raw_offset, 0
-    if since == len(raw):
-        return told
-    buffer = HeadTailBuffer(limit)
-    assert buffer.admit(told) == told
-    decoder = Decoder(since)
-    head = buffer.admit((decoder.feed(raw[since:]).text + decoder.end().text)[after:])
-    tail = buffer.end()
-    marker = (
-        f"\n... [{tail.dropped} bytes left out; the whole {stream} is lost with the box] ...\n" if tail.dropped else ""
-    )
-    return told + head + marker + tail.text
+        for stream, text in msgspec.json.decode(entry.data)["delta"].items():
+            told.streams[stream].add(text, entry.raw_offset)
+    output = CommandOutput(Writer(ListLog()), {"item_id": "i", "output_index": 0}, 0, "e", limit=limit, streams=True)
+    output.resume(told)
+    for stream in STREAMS:
+        since = told.since.of(stream)
+        if raw[stream][since:]:
+            await output.take(Chunk(stream=stream, offset=since, data=raw[stream][since:]))
+    await output.end(None, NoFiles())
+    return output.texts()
 
 
 @given(
@@ -80,10 +73,9 @@ async def test_wherever_the_journal_breaks_off_the_text_goes_on_as_it_would_have
     pieces: list[tuple[Stream, bytes]], limit: int
 ) -> None:
     entries, texts = await journaled(pieces, limit)
-    for stream, whole in zip(STREAMS, texts, strict=True):
-        raw = b"".join(data for each, data in pieces if each == stream)
-        for count in range(len(entries) + 1):
-            assert gone_on(entries[:count], stream, raw, limit) == whole
+    raw = {stream: b"".join(data for each, data in pieces if each == stream) for stream in STREAMS}
+    for count in range(len(entries) + 1):
+        assert await gone_on(entries[:count], raw, limit) == texts
 
 
 def item(stdout: str, stderr: str = "", *, most: int | None = None) -> dict:

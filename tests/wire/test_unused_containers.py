@@ -92,17 +92,20 @@ def test_a_response_that_was_deleted_or_left_leaves_none(gateway: Gateway, clien
     assert len(after) == before + 1
 
 
-def test_after_a_kill_in_a_models_turn_the_next_start_ends_it(tmp_path: Path, provider: Provider) -> None:
+def test_after_a_kill_in_a_models_turn_it_ends_with_its_response(tmp_path: Path, provider: Provider) -> None:
     with running(tmp_path, config=config_of(provider)) as gateway:
         client = gateway.client()
         used = container_of(run(client, "echo kept > x"))
         provider.play(reply("never heard", hold_after=2))
         background = client.responses.create(model=MODEL, input="hi", tools=AUTO, stream=True)
-        unused = container_of(next(iter(background)).response)
+        begun = next(iter(background)).response
+        unused = container_of(begun)
         provider.wait_held()
         gateway.kill()
         provider.let_go()
         gateway.start()
         client = gateway.client()
+        # The turn is asked again, and the provider has nothing more to say.
+        assert [event.type for event in client.responses.retrieve(begun.id, stream=True)][-1] == "response.failed"
         assert [client.containers.retrieve(id).status for id in (unused, used)] == ["expired", "running"]
         assert printed(run(client, "cat x", container=used)) == "kept\n"

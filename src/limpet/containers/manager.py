@@ -152,13 +152,15 @@ class ContainerManager:
         for record in running:
             if record.ref is not None:
                 self.admission.found(record.id, record.tenant)
-        await self._stack.enter_async_context(self.doors)
-        await self._stack.enter_async_context(self._shells)
-        await self._stack.enter_async_context(self.files)
-        tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        tasks.start_soon(self._reaper.reap_for_ever)
-        tasks.start_soon(self.networks.open_again, running)
-        self._stack.callback(tasks.cancel_scope.cancel)
+        async with AsyncExitStack() as stack:  # which closes what is open where the next one cannot be
+            await stack.enter_async_context(self.doors)
+            await stack.enter_async_context(self._shells)
+            await stack.enter_async_context(self.files)
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            tasks.start_soon(self._reaper.reap_for_ever)
+            tasks.start_soon(self.networks.open_again, running)
+            stack.callback(tasks.cancel_scope.cancel)
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(self, *exc: object) -> None:

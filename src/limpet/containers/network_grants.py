@@ -138,6 +138,8 @@ def is_within(narrower: Mapping[str, Any], wider: Mapping[str, Any]) -> bool:
         return True
     have = wider.get("allowed_domains", ()) if wider.get("type") == "allowlist" else ()
     left = [domain for domain in narrower.get("allowed_domains", ()) if domain not in have]
+    if any(domain.endswith(f".{SERVICES}") for domain in left):
+        return False  # no wider policy has a service that it does not name
     try:
         patterns = parse_patterns([domain for domain in have if ":" not in domain and domain != OPEN])
         return OPEN in have or (OPEN not in left and not outside(parse_patterns(left), patterns))

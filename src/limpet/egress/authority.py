@@ -15,6 +15,7 @@ from limpet.egress.host_patterns import HostPattern
 
 LASTS = timedelta(days=30)
 _EARLIER = timedelta(days=2)  # clocks differ
+_MOST_CONTEXTS = 256  # hosts whose certificates are kept; a box can think of as many as it likes
 _MOST_NAME = 64  # characters of a common name (RFC 5280, A.1)
 _OTHER_USES = (
     "content_commitment",
@@ -61,6 +62,8 @@ class Authority:
     def context_for(self, host: str) -> ssl.SSLContext:
         """What answers a TLS client that wants that host; HTTP/1.1 only."""
         if host not in self._contexts:
+            if len(self._contexts) >= _MOST_CONTEXTS:
+                del self._contexts[next(iter(self._contexts))]
             self._contexts[host] = self._context(host)
         return self._contexts[host]
 

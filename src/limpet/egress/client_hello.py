@@ -10,6 +10,7 @@ from limpet.egress.host_patterns import canonical_name
 HANDSHAKE = 0x16
 MOST_BYTES = 1 << 16  # of all records up to the message's end; post-quantum key shares need some 2 KiB
 _CLIENT_HELLO = 1
+_MOST_RECORDS = 32  # of one message; each byte that arrives makes them be read again
 _MOST_RECORD = 1 << 14
 _SERVER_NAME = 0
 _ENCRYPTED_CLIENT_HELLO = 0xFE0D
@@ -53,8 +54,10 @@ def _message(data: bytes) -> bytes | None:
     """The handshake message, put together from its records."""
     if len(data) > MOST_BYTES:
         raise NotTls
-    message, at = bytearray(), 0
+    message, at, records = bytearray(), 0, 0
     while len(data) > at:
+        if (records := records + 1) > _MOST_RECORDS:
+            raise NotTls
         if data[at] != HANDSHAKE or (len(data) > at + 1 and data[at + 1] != 3):
             raise NotTls
         if len(data) < at + 5:

@@ -61,28 +61,32 @@ class BoxConnection:
 
     async def run(self) -> None:
         """Carry it until it ends, is refused, or its scope is cancelled."""
-        with self.scope:
-            try:
-                await self._begin()
-            except NotConnected as error:
-                await self.refuse(error.refused)
-            except MalformedHttp:
-                await self.refuse(self._refused(Reason.MALFORMED))
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError):
-                pass
-        self._close_record()
+        try:
+            with self.scope:
+                try:
+                    await self._begin()
+                except NotConnected as error:
+                    await self.refuse(error.refused)
+                except MalformedHttp:
+                    await self.refuse(self._refused(Reason.MALFORMED))
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError):
+                    pass
+        finally:
+            self._close_record()  # also where all of the door is closed
 
     async def serve_service(self, name: str) -> None:
         """Carry a connection to a service of the host."""
-        with self.scope:
-            try:
-                decision = self.door.decide(name, self.port)
-                self.note(decision)
-                if isinstance(decision, Admitted) and decision.address is not None:
-                    await self._tunnel(await self.door.dial(decision))
-            except NotConnected as error:
-                self.note(error.refused)
-        self._close_record()
+        try:
+            with self.scope:
+                try:
+                    decision = self.door.decide(name, self.port)
+                    self.note(decision)
+                    if isinstance(decision, Admitted) and decision.address is not None:
+                        await self._tunnel(await self.door.dial(decision))
+                except NotConnected as error:
+                    self.note(error.refused)
+        finally:
+            self._close_record()
 
     def moved(self) -> None:
         """Something was carried: it is not idle."""
@@ -138,6 +142,7 @@ class BoxConnection:
         if isinstance(decision, Refused):
             await self.refuse(decision)
             return
+        self.admitted = decision  # so that a policy that changes ends it while it is dialed, too
         upstream = None
         if not self.door.intercepts(decision.host):
             upstream = await self.door.dial(decision)
@@ -157,6 +162,7 @@ class BoxConnection:
         with anyio.fail_after(BEGINNING):
             first = await self.stream.peek(1)
             if not first:
+                self.note(decision)  # it was dialed, or would have been
                 return
             is_tls = first[0] == HANDSHAKE
             head = None if is_tls or decision.port != PLAIN_PORT else await self.stream.head()
@@ -175,6 +181,7 @@ class BoxConnection:
             await self.stream.send(_NOT_ALLOWED)
             await self.stream.send_eof()
             return
+        self.admitted = decision
         if self.door.intercepts(decision.host):
             await self.door.intercept(self, decision)
             return

@@ -15,18 +15,21 @@ from typing import Protocol
 import anyio
 
 from limpet.core.network import DOOR_ADDRESS, DoorListeners
+from limpet.core.turns import Turns
 from limpet.egress.connection import BoxConnection
 from limpet.egress.dns_answers import MOST_QUERY, answer
 from limpet.egress.http_heads import RequestHead
 from limpet.egress.policy import Admitted, Decision, EgressPolicy, Reason, Refused
 from limpet.egress.records import EgressRecord, OnRecord, record_of
 from limpet.egress.refusals import response
-from limpet.egress.resolver import Resolve, system_resolve
+from limpet.egress.resolver import Lookups, Resolve, system_resolve
 from limpet.egress.secrets import PlacedSecret, carries_any
 from limpet.egress.streams import ReadAhead, SocketStream
 from limpet.egress.upstream_dialer import dial
 
 log = logging.getLogger("limpet.egress")
+TURNED_AWAY = 0.005  # seconds behind each connection that is too many
+NAMES_AT_ONCE, NAMES_PAUSE = 32, 0.002  # questions, and seconds behind them: 16,000 questions a second at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +92,8 @@ class Door:
         self.box = box
         self.policy = policy
         self.on_record = on_record
-        self._resolve = resolve
+        self._lookups = Lookups() if resolve is system_resolve else None
+        self._resolve = self._lookups or resolve
         self._limits = limits or DoorLimits()
         self._budget = budget or ConnectionBudget()
         self._interceptor = interceptor
@@ -142,14 +146,17 @@ class Door:
                 if each.fileno() >= 0:
                     loop.remove_reader(each)
             listeners.close()
+            if self._lookups is not None:
+                self._lookups.close()
 
     async def _accept(
         self, listener: socket.socket, port: int, serve: Callable[[BoxConnection], Awaitable[None]]
     ) -> None:
         listener.setblocking(False)
-        loop = asyncio.get_running_loop()
+        loop, turns = asyncio.get_running_loop(), Turns()
         async with anyio.create_task_group() as tasks:
             while True:
+                await turns.take()
                 try:
                     accepted, _ = await loop.sock_accept(listener)
                 except OSError as error:
@@ -158,6 +165,7 @@ class Door:
                     continue
                 if len(self._open) >= self._limits.connections or not self._budget.take():
                     self._turn_away(accepted, port)
+                    await anyio.sleep(TURNED_AWAY)  # the others wait in the kernel's queue
                     continue
                 connection = BoxConnection(self, ReadAhead(SocketStream(accepted)), port)
                 self._open.add(connection)
@@ -186,9 +194,13 @@ class Door:
 
     async def _answer_names(self, names: socket.socket) -> None:
         names.setblocking(False)
-        loop = asyncio.get_running_loop()
+        loop, turns, answered_in_a_row = asyncio.get_running_loop(), Turns(), 0
         while True:
             try:
+                await turns.take()
+                answered_in_a_row += 1
+                if answered_in_a_row % NAMES_AT_ONCE == 0:
+                    await anyio.sleep(NAMES_PAUSE)
                 query, sender = await loop.sock_recvfrom(names, MOST_QUERY + 1)
                 if (answered := answer(query, self._locate)) is not None:
                     names.sendto(answered[0], sender)

@@ -29,6 +29,7 @@ from limpet.egress.upstream_dialer import NotConnected
 
 HEAD_WITHIN = 15.0  # seconds for a head, once a connection was opened; between requests too
 ANSWER_WITHIN = 900.0
+MOST_INFORMED = 16  # answers with a status of 1xx, before the one that counts
 _MOST_CHUNK_DIGITS = 8
 _OF_ONE_HOP = frozenset(
     b"connection proxy-connection keep-alive proxy-authorization proxy-authenticate te trailer transfer-encoding content-length "
@@ -176,11 +177,14 @@ class HttpCarrier:
                 if not goes_on:
                     sending.cancel()
         except ExceptionGroup as group:
-            raise group.exceptions[0] from None
+            error: BaseException = group
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
+            raise error from None
         return goes_on
 
     async def _give_back(self, asked: RequestHead, upstream: ReadAhead, rewriting: Rewriting | None) -> bool:
-        while True:
+        for _ in range(MOST_INFORMED):
             with anyio.fail_after(ANSWER_WITHIN):
                 raw = await upstream.head()
             if raw is None:
@@ -202,6 +206,8 @@ class HttpCarrier:
             if answer.status >= 200:
                 break
             await self._box.send(write_head(_status_line(answer), _end_to_end(answer.fields)))
+        else:
+            raise MalformedHttp("too many informational answers")
         has_body = asked.method != b"HEAD" and answer.status not in _WITHOUT_BODY
         closes = (has_body and answer.length == TO_THE_END) or _closes(asked) or _closes(answer)
         await self._box.send(_response_bytes(answer, has_body=has_body, closes=closes, minor=asked.minor))
@@ -298,7 +304,11 @@ def _request_bytes(head: RequestHead, admitted: Admitted) -> bytes:
     fields = [(key, value) for key, value in _end_to_end(head.fields) if key.lower() != b"host"]
     fields.insert(0, (b"Host", next(iter(head.values(b"host")))))
     upgrade = head.values(b"upgrade")
-    if upgrade and any(b"upgrade" in value.lower() for value in head.values(b"connection")):
+    if (
+        upgrade
+        and upgrade[0].lower() == b"websocket"
+        and any(b"upgrade" in value.lower() for value in head.values(b"connection"))
+    ):
         fields += [(b"Connection", b"Upgrade"), (b"Upgrade", upgrade[0])]
     elif _closes(head):
         fields.append((b"Connection", b"close"))

@@ -1,7 +1,10 @@
 """Names resolved outside every box, once, to addresses that may be dialed: one answer that is not public poisons the whole name."""
 
+import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import ip_address
 
 import anyio
@@ -14,6 +17,22 @@ CONNECTING = 10.0
 MOST_TRIED = 4
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+class Lookups:
+    """`system_resolve` with threads of its own: names that hang there, also once nobody waits for them, hold up no other caller's."""
+
+    def __init__(self, most: int = 8) -> None:
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix="limpet-names")
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(self._pool, look)
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+    def close(self) -> None:
+        """Wait for none that is under way."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 async def system_resolve(host: str, port: int) -> Sequence[str]:

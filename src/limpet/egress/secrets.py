@@ -8,6 +8,7 @@ import base64
 import binascii
 import html
 import json
+import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -57,7 +58,9 @@ def encodings(value: bytes) -> frozenset[bytes]:
         found |= {inner, inner.translate(bytes.maketrans(b"+/", b"-_"))}
     text = value.decode("utf-8", "surrogateescape")
     percent = quote(value, safe="")
-    found |= {percent.encode(), percent.lower().encode(), quote(percent, safe="").encode(), quote(value).encode()}
+    lower = _lower_escapes(percent)
+    found |= {percent.encode(), lower.encode(), quote(percent, safe="").encode(), quote(value).encode()}
+    found |= {lower.replace("%", "%25").encode(), _lower_escapes(quote_plus(value)).encode()}
     found |= {quote_plus(value).encode(), base64.b32encode(value).rstrip(b"=")[:-1]}
     quoted = json.dumps(text)[1:-1]
     escaped = html.escape(text)
@@ -154,7 +157,12 @@ class SecretRewriting:
         return self._scrubber.end()
 
 
-_NOT_PASSED = frozenset({b"accept-encoding", b"range", b"if-range"})
+def _lower_escapes(text: str) -> str:
+    """With the letters of `%2F` and its kin in lower case, as some servers write them."""
+    return re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), text)
+
+
+_NOT_PASSED = frozenset({b"accept-encoding", b"range", b"if-range", b"sec-websocket-extensions"})
 
 
 def rewriting_for(

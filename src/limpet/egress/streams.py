@@ -9,6 +9,7 @@ from contextlib import suppress
 import anyio
 from anyio.abc import ByteStream
 
+from limpet.core.turns import Turns
 from limpet.egress.http_heads import END, MOST_HEAD, MalformedHttp
 
 PIECE = 1 << 17
@@ -22,8 +23,10 @@ class SocketStream(ByteStream):
         with suppress(OSError):
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = connected
+        self._reads, self._writes = Turns(), Turns()
 
     async def receive(self, max_bytes: int = 65_536) -> bytes:
+        await self._reads.take()
         try:
             data = await asyncio.get_running_loop().sock_recv(self.socket, max_bytes)
         except OSError as error:
@@ -34,9 +37,11 @@ class SocketStream(ByteStream):
 
     async def receive_into(self, buffer: bytearray) -> int:
         """As `receive`, without an object for each piece; 0 at the end."""
+        await self._reads.take()
         return await asyncio.get_running_loop().sock_recv_into(self.socket, buffer)
 
     async def send(self, item: bytes | memoryview) -> None:
+        await self._writes.take()
         try:
             await asyncio.get_running_loop().sock_sendall(self.socket, item)
         except OSError as error:

@@ -2,12 +2,13 @@
 
 import asyncio
 import socket
+from collections.abc import Sequence
 from ipaddress import ip_address
 
 import anyio
 
 from limpet.core.errors import FetchError, FetchRefused
-from limpet.egress.addresses import is_public
+from limpet.egress.addresses import Network, is_public
 from limpet.egress.policy import Admitted, EgressPolicy, Reason, Refused
 from limpet.egress.resolver import CONNECTING, MOST_TRIED, Resolve, checked_addresses, system_resolve
 from limpet.egress.streams import SocketStream
@@ -39,11 +40,20 @@ async def dial(admitted: Admitted, policy: EgressPolicy, *, resolve: Resolve = s
         if connected is None:
             continue
         # What was dialed is what was checked; a kernel that was told to send it elsewhere is found out here.
-        if not is_public(ip_address(connected.getpeername()[0]), allowed=policy.networks):
+        if not _is_elsewhere(connected, policy.networks):
             connected.close()
             raise _failed(admitted, Reason.NOT_PUBLIC)
         return SocketStream(connected)
     raise _failed(admitted, Reason.UNREACHABLE)
+
+
+def _is_elsewhere(connected: socket.socket, named: Sequence[Network]) -> bool:
+    """Whether it leads to the internet, or to a network that the operator names. This host's own public address does not: the kernel
+    answers itself under it, past every rule for what comes from outside."""
+    peer = ip_address(connected.getpeername()[0])
+    is_own = connected.getsockname()[0] == connected.getpeername()[0]
+    is_named = any(peer.version == network.version and peer in network for network in named)
+    return is_public(peer, allowed=named) and (is_named or not is_own)
 
 
 async def _connected(address: str, port: int) -> socket.socket | None:

@@ -93,6 +93,10 @@ class HeadTailBuffer:
             self._shorten()
         return head.decode("utf-8", errors="surrogatepass")
 
+    def skip(self, text: str) -> None:
+        """Count text of the head that was let through before."""
+        self._head_left = max(0, self._head_left - len(text.encode("utf-8", errors="surrogatepass")))
+
     def end(self) -> "Tail":
         """What comes after the head, once all was admitted."""
         self._shorten()

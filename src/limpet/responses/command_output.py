@@ -51,7 +51,7 @@ class CommandOutput:
         """Go on behind what was told of the command before, with its output read again from `told.since` on."""
         for stream, before in told.streams.items():
             self._texts[stream].append(before.text)
-            self._buffers[stream].admit(before.text)
+            self._buffers[stream].skip(before.text)
             self._decoders[stream] = Decoder(before.offset)
             self._again[stream] = before.beyond
             self.size += len(before.text.encode(errors="replace"))

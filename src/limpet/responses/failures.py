@@ -7,6 +7,7 @@ from limpet.core.errors import LimpetError, UpstreamError, UpstreamRefused
 from limpet.upstreams.endings import ResponseError
 
 Json = dict[str, Any]
+UNFORESEEN = "The gateway failed in a way that it did not foresee; its log says more."
 
 
 def closed_item(item: Json, exit_code: int = exit_codes.LOST) -> Json:
@@ -41,5 +42,4 @@ def error_of(problem: BaseException) -> ResponseError:
         case UpstreamError() | LimpetError():
             return ResponseError(code="server_error", message=problem.message)
         case _:
-            message = "The gateway failed in a way that it did not foresee; its log says more."
-            return ResponseError(code="server_error", message=message)
+            return ResponseError(code="server_error", message=UNFORESEEN)

@@ -21,8 +21,9 @@ from limpet.responses.references import resolved
 from limpet.responses.request import Local, ParsedRequest, restored
 from limpet.responses.resource import resolved_tools
 from limpet.responses.settings import ServerToolSettings
-from limpet.responses.shell_call import ShellCalls, ShellHost
+from limpet.responses.shell_call import ShellCalls
 from limpet.responses.shell_description import shell_description
+from limpet.responses.shell_host import ShellHost
 from limpet.responses.tool_selection import ToolSelection, selected
 from limpet.responses.writer import Writer
 from limpet.store.containers import ContainerRecord

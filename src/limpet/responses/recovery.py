@@ -7,11 +7,14 @@ off is asked again; its items that were told in part are closed as incomplete, a
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
+
 from limpet.core import events as ev
-from limpet.core.errors import LimpetError
+from limpet.core.errors import LimpetError, StoreError
 from limpet.responses import checkpoint as checkpoints
 from limpet.responses.checkpoint import Checkpoint
 from limpet.responses.earlier_attempt import EarlierAttempt
@@ -66,9 +69,14 @@ class Recovery:
         writer = self._writer(claim, entries, told_from=None if turn is None else turn.seq)
         writer.step = progress.step if turn is None else turn.step
         prepared.writer = writer
-        await self._restore(prepared.run(), writer.snapshot, progress)
-        if turn is None and entries:
-            await self._close_unfinished(prepared.run())
+        try:
+            await self._restore(prepared.run(), writer.snapshot, progress)
+            if turn is None and entries:
+                await self._close_unfinished(prepared.run())
+        except BaseException:
+            with anyio.CancelScope(shield=True), suppress(StoreError):
+                await writer.close()
+            raise
         return prepared
 
     async def _restore(self, run: Run, snapshot: Snapshot, progress: Checkpoint) -> None:

@@ -17,11 +17,12 @@ from limpet.core import exit_codes
 from limpet.core.clock import Clock
 from limpet.core.errors import GatewayStopping, LimpetError, NotFound, StoreError, UpstreamError
 from limpet.responses.engine import LeaseEngine
-from limpet.responses.failures import closed_item, error_of, growing_item
+from limpet.responses.failures import UNFORESEEN, closed_item, error_of
 from limpet.responses.live_runs import ClaimedRun, LiveRun
 from limpet.responses.loop import Ending, converse
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Prepared, Preparer
+from limpet.responses.reading import as_it_is_now, missing_end
 from limpet.responses.recovery import Recovery
 from limpet.responses.replay import DecodedEvent, StreamEvent, follow, replay
 from limpet.responses.request import ParsedRequest
@@ -68,11 +69,17 @@ class ResponseService:
         self.is_closing = False
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._engine)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._engine)
+            await self._go_on()
+            self._stack = stack.pop_all()
+        return self
+
+    async def _go_on(self) -> None:
+        """Take up what an earlier process left."""
         if claimed := await self._engine.recover():
             log.warning("responses_go_on", count=len(claimed))
         await self._end_orphans(set(claimed))
-        return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
@@ -91,7 +98,9 @@ class ResponseService:
             raise GatewayStopping
         if asked.body.previous_response_id is not None:
             await self._settle(asked.body.previous_response_id)
-        prepared = await self._preparer.prepare(tenant, asked, keeps_commands=lambda: self.is_closing)
+        prepared = await self._preparer.prepare(
+            tenant, asked, keeps_commands=lambda: self.is_closing and asked.is_stored
+        )
         if prepared.is_stored:
             await self._responses.insert(prepared.record, checkpoint=prepared.checkpoint)
         self._live[prepared.record.id] = LiveRun(prepared, anyio.Event())
@@ -136,22 +145,14 @@ class ResponseService:
     async def get(self, tenant: str, response_id: str) -> Json:
         """The response object as it is now. Raises NotFound."""
         record = await self._record(tenant, response_id)
-        state = await replay(self._journal, response_id)
-        shown: Json
-        if state.terminal is not None:
-            shown = state.terminal.data["response"]
-        else:
-            unfinished = state.snapshot.unfinished()
-            items = [
-                growing_item(item) if index in unfinished else item for index, item in enumerate(state.snapshot.items())
-            ]
-            shown = to_builtins(stored_object(record, items))
-        return shown
+        return as_it_is_now(record, await replay(self._journal, response_id))
 
     async def cancel(self, tenant: str, response_id: str) -> Json:
         """Stop it, with the model's turn and its running command, and keep what there is; returns it as it is then. One that has ended
         stays as it is. Raises NotFound."""
         await self._record(tenant, response_id)
+        if self.is_closing:
+            raise GatewayStopping
         await self._is_open(response_id)
         live = self._live.get(response_id)
         if live is not None:
@@ -242,9 +243,14 @@ class ResponseService:
             prepared = await self._recovery.resume(record, claim, keeps_commands=lambda: self.is_closing)
         except LimpetError as problem:
             log.warning("response_was_lost", response_id=record.id, reason=problem.message)
-            await self._end_as_failed(record, await self._recovery.writer(record, claim), problem.message)
+            reason = problem.message
+        except Exception:
+            log.exception("run_broke", response_id=record.id)
+            reason = UNFORESEEN
         else:
             self._live[record.id] = LiveRun(prepared, anyio.Event())
+            return
+        await self._end_as_failed(record, await self._recovery.writer(record, claim), reason)
 
     async def _carry_live(self, run_id: str, live: LiveRun) -> None:
         prepared, writer = live.prepared, live.prepared.writer
@@ -266,7 +272,7 @@ class ResponseService:
         except Exception:
             # Nothing that one response does may end the gateway; the next start ends the run.
             log.exception("run_broke", response_id=run_id)
-            live.failure = LimpetError("The gateway failed in a way that it did not foresee; its log says more.")
+            live.failure = LimpetError(UNFORESEEN)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._let_go(run_id, live, writer)
@@ -279,6 +285,9 @@ class ResponseService:
             await self._finish(live.prepared.record, live.prepared.writer, Ending(status="cancelled"), usage)
         except StoreError as failure:
             live.failure = failure
+        except Exception:  # raised here it would end every run
+            log.exception("run_broke", response_id=live.prepared.record.id)
+            live.failure = LimpetError(UNFORESEEN)
 
     async def _let_go(self, run_id: str, live: LiveRun, writer: Writer) -> None:
         try:
@@ -324,6 +333,7 @@ class ResponseService:
 
     async def _finish(self, record: ResponseRecord, writer: Writer, ending: Ending, usage: Usage | None) -> None:
         """Close what is open, write down how it ended, then tell it: the row is true before a client sees the last event."""
+        writer.skip_told()
         ev.move(ev.RESPONSE_MOVES, "in_progress", ending.status)
         self._metrics.responses.labels(ending.status).inc()
         code = exit_codes.INTERRUPTED if ending.status == "cancelled" else exit_codes.LOST
@@ -370,17 +380,15 @@ class ResponseService:
 
     async def _end_as_failed(self, record: ResponseRecord, writer: Writer, reason: str) -> None:
         """With what it had. Its commands go on in their boxes until their own time is over."""
-        await self._announce(record, writer)
-        await self._preparer.end_unused(record)
-        lost = ResponseError(code="server_error", message=reason)
-        await self._finish(record, writer, Ending(status="failed", error=lost), None)
-        await writer.close()
+        try:
+            await self._announce(record, writer)
+            await self._preparer.end_unused(record)
+            lost = ResponseError(code="server_error", message=reason)
+            await self._finish(record, writer, Ending(status="failed", error=lost), None)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await writer.close()
 
     async def _missing_end(self, record: ResponseRecord) -> DecodedEvent | None:
-        """The last event of a response whose process died between writing down its end and telling it."""
         current = await self._responses.get(record.tenant, record.id)
-        state = await replay(self._journal, record.id)
-        if current is None or state.terminal is not None or current.status not in ev.ENDING:
-            return None
-        ended = to_builtins(stored_object(current, state.snapshot.items()))
-        return DecodedEvent(seq=state.next_seq, type=f"response.{current.status}", data={"response": ended})
+        return missing_end(current, await replay(self._journal, record.id))

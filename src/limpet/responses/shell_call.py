@@ -4,7 +4,7 @@ The output item is announced before anything slow (a box may have to boot). A co
 sandbox is reported to the model in the output, and the item is `incomplete`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,22 +14,19 @@ from msgspec import UNSET, structs, to_builtins
 
 from limpet.containers.captures import CaptureResult
 from limpet.containers.lease import Lease
-from limpet.containers.manager import ContainerManager
-from limpet.containers.settings import ShellLimits
 from limpet.core import events as ev
 from limpet.core import exit_codes, ids
-from limpet.core.clock import Clock
 from limpet.core.command import START, Aborted, Command, Exited, Lost, Outcome, Position, Script
 from limpet.core.errors import CommandRefused, FileError, LimpetError, RequestError, SandboxGone, StoreError
 from limpet.core.ports import Process
 from limpet.responses.command_output import CommandOutput
-from limpet.responses.metrics import Metrics
 from limpet.responses.outcomes import UNKNOWN, is_without_result, stored_outcome
 from limpet.responses.shell_audit import audit
+from limpet.responses.shell_host import ShellHost
 from limpet.responses.shell_items import CommandEntry, ShellCallOutputItem, output_file, wire_outcome
 from limpet.responses.told_output import ToldOutput, told_output
 from limpet.responses.writer import Writer
-from limpet.store.executions import Execution, Executions
+from limpet.store.executions import Execution
 from limpet.store.files import ContainerFileRecord
 from limpet.upstreams.upstream import BadArguments, CallMade, ShellArguments
 from limpet.workspace.audit import Call
@@ -62,24 +59,6 @@ class _Ending:
     process: Process | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellHost:
-    """What a call needs of the gateway.
-
-    `item_bytes` is what an item holds of one stream of one command. `keeps_commands` says that the gateway is closing: its boxes
-    and their commands live on.
-    """
-
-    containers: ContainerManager
-    executions: Executions
-    clock: Clock
-    limits: ShellLimits
-    item_bytes: int
-    metrics: Metrics
-    streams_output: bool = True
-    keeps_commands: Callable[[], bool] = lambda: False
-
-
 class ShellCalls:
     """Carries out the shell calls of one response, one after the other. `begun` are the commands of an earlier carrier of the run: none of
     them is started again."""
@@ -104,6 +83,7 @@ class ShellCalls:
         self._has_run = bool(begun)
         self._bytes_left = RESPONSE_BYTES
         self._told: set[str] = set()
+        self._to_forget: Process | None = None
         self.files: dict[str, ContainerFileRecord] = {}
 
     async def answer(self, call: CallMade) -> Json:
@@ -256,6 +236,14 @@ class ShellCalls:
             await self._capture(lease, answer, printed)
         self._bytes_left -= printed.size
         await self._result(place, answer, *printed.texts(), outcome)
+        await self._forget_told()
+
+    async def _forget_told(self) -> None:
+        """The box's copy of the output goes once the result is in the journal."""
+        if self._to_forget is not None:
+            await self._writer.flush()
+            process, self._to_forget = self._to_forget, None
+            await process.forget()
 
     async def _outcome(
         self, lease: Lease, command: Command, call_id: str, printed: CommandOutput, answer: _CallResult
@@ -266,6 +254,8 @@ class ShellCalls:
             printed.resume(told)
         if (begun := self._begun.get(printed.exec_id)) is not None:
             return await self._go_on(lease, begun, command, printed, told or ToldOutput(), call_id)
+        # The turn that made this call is on disk before its command begins: asked again it could use this id for another one.
+        await self._writer.flush()
         await self._intend(lease, printed.exec_id, call_id, len(answer.entries))
         for note in self._notes(lease, answer):
             await printed.say("stderr", f"limpet: {note}\n")
@@ -291,15 +281,17 @@ class ShellCalls:
     ) -> Outcome:
         """A command that an earlier carrier of the run was about to start, or had started: it is followed where it runs, and started only
         where it is certain that it never was."""
-        if begun.outcome is not None:  # all it printed was told by then
+        if begun.outcome is not None:
             if (process := await lease.shell.find(begun.exec_id)) is not None:
-                await process.forget()
+                await self._follow(process, printed, told.since)
+                await printed.end(process, lease.shell.files)
+                self._to_forget = process
             return stored_outcome(begun.outcome)
         if begun.boot_id != lease.boot_id:
             lost = Lost(BOX_WAS_LOST)
             await self._note_end(begun.exec_id, _Ending(lost), 0.0)
             return lost
-        return await self._run(lease, command, printed, call_id, since=told.since)
+        return await self._run(lease, command, printed, call_id, since=told.since, is_known=True)
 
     def _printed(self, place: Json, number: int) -> CommandOutput:
         exec_id = f"{self._response_id}.{self._writer.step}.{self._made}.{number}"
@@ -307,44 +299,62 @@ class ShellCalls:
         return CommandOutput(self._writer, place, number, exec_id, limit=limit, streams=self._host.streams_output)
 
     async def _run(
-        self, lease: Lease, command: Command, printed: CommandOutput, call_id: str, *, since: Position = START
+        self,
+        lease: Lease,
+        command: Command,
+        printed: CommandOutput,
+        call_id: str,
+        *,
+        since: Position = START,
+        is_known: bool = False,
     ) -> Outcome:
         ending: _Ending | None = None
         started = self._host.clock.monotonic()
         try:
-            ending = await self._execute(lease, command, printed, call_id, since)
+            ending = await self._execute(lease, command, printed, call_id, since, is_known=is_known)
         except anyio.get_cancelled_exc_class():
             if not self._host.keeps_commands():
                 ending = _Ending(Aborted())
             raise
         finally:
-            await self._note_end(printed.exec_id, ending, self._host.clock.monotonic() - started)
-        if ending.process is not None:
-            await ending.process.forget()  # once it is written down that it ended, or it might be started again
+            is_noted = await self._note_end(printed.exec_id, ending, self._host.clock.monotonic() - started)
+        if ending.process is not None and is_noted:  # else it might be started again
+            if self._host.streams_output:
+                await ending.process.forget()
+            else:  # the box's copy is the only one until the result is told
+                self._to_forget = ending.process
         return ending.outcome
 
     async def _execute(
-        self, lease: Lease, command: Command, printed: CommandOutput, call_id: str, since: Position
+        self,
+        lease: Lease,
+        command: Command,
+        printed: CommandOutput,
+        call_id: str,
+        since: Position,
+        *,
+        is_known: bool,
     ) -> _Ending:
         try:
-            # An id that is known gives the same process.
-            process = await lease.shell.start(command, printed.exec_id, call=Call(action=ACTION, call_id=call_id))
+            # What runs already was admitted: it is not judged again.
+            process = await lease.shell.find(printed.exec_id) if is_known else None
+            call = Call(action=ACTION, call_id=call_id)
+            process = process or await lease.shell.start(command, printed.exec_id, call=call)
         except CommandRefused as refusal:
             await printed.say("stderr", f"{refusal.message}\n")
+            await self._writer.flush()
             return _Ending(Exited(exit_codes.CANNOT_RUN), refusal=refusal)
         outcome = await self._follow(process, printed, since)
         await printed.end(None if isinstance(outcome, Lost) else process, lease.shell.files)
         for note in process.notes():
             await printed.say("stderr", f"limpet: {note}\n")
-        if isinstance(outcome, Lost):
-            return _Ending(
-                outcome
-            )  # The sandbox is gone: no output is left to read, and no process to tell to forget it.
         await self._writer.flush()
-        return _Ending(outcome, process=process)
+        # Where the sandbox is gone no output is left to read, and no process to tell to forget it.
+        return _Ending(outcome, process=None if isinstance(outcome, Lost) else process)
 
-    async def _note_end(self, exec_id: str, ending: _Ending | None, seconds: float) -> None:
-        """Write down how a command ended; None where that is not known. One that a closing gateway leaves alone has not ended."""
+    async def _note_end(self, exec_id: str, ending: _Ending | None, seconds: float) -> bool:
+        """Write down how a command ended; None where that is not known. One that a closing gateway leaves alone has not ended. Whether
+        it is written down."""
         goes_on = self._host.keeps_commands()
         outcome = ending.outcome if ending is not None else None if goes_on else Lost(UNKNOWN)
         audit(
@@ -356,14 +366,15 @@ class ShellCalls:
             outcome=outcome,
             refusal=None if ending is None else ending.refusal,
         )
-        if goes_on or outcome is None:
-            return
+        if outcome is None or (goes_on and isinstance(outcome, Lost)):
+            return False
         self._host.metrics.commands.labels(type(outcome).__name__.lower()).inc()
         self._host.metrics.seconds.observe(seconds)
-        with anyio.move_on_after(ABORT_SECONDS, shield=True):
+        with anyio.move_on_after(ABORT_SECONDS, shield=True) as waiting:
             await self._host.executions.finish(
                 exec_id, outcome=to_builtins(wire_outcome(outcome)), at=self._host.clock.now()
             )
+        return not waiting.cancelled_caught
 
     async def _follow(self, process: Process, printed: CommandOutput, since: Position) -> Outcome:
         if isinstance(process, RedactedProcess):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from limpet.core.command import Stream
-from limpet.core.errors import StoreFailed
+from limpet.core.errors import LimpetError
 from limpet.core.events import Event
 from limpet.core.resources import WireObject
 from limpet.responses.snapshot import PLAIN, Snapshot
@@ -20,6 +20,15 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 def _plain(value: object) -> object:
     return msgspec.to_builtins(value) if isinstance(value, WireObject) else value
+
+
+class RunDiverged(LimpetError):
+    """A run that goes on would tell something else than it told before."""
+
+    def __init__(self, difference: str) -> None:
+        super().__init__(
+            f"The response could not go on where it was interrupted: {difference} Send the request again for the rest."
+        )
 
 
 class Writer:
@@ -59,6 +68,11 @@ class Writer:
         self._next = entry.seq + 1
         return entry, data
 
+    def skip_told(self) -> None:
+        """Nothing more is told again: go on behind all that the journal has."""
+        while self.take_told() is not None:
+            pass
+
     async def emit(self, event: Event) -> None:
         """Take an event over. It is visible to readers once the journal has it, which `flush` waits for."""
         await self._put(event.type, event.data, event.exec_id, event.stream, event.raw_offset)
@@ -85,13 +99,13 @@ class Writer:
     ) -> None:
         if (before := self.take_told()) is not None:
             if before[0].type != type:
-                raise StoreFailed(f"event {before[0].seq} was {before[0].type} and would now be {type}.")
+                raise RunDiverged(f"event {before[0].seq} was {before[0].type} and would now be {type}.")
             return
         stored = data if type in PLAIN else self.snapshot.shrink(type, data)
-        self.snapshot.apply(type, data)
         entry = Entry(self._next, self.step, type, _encode(stored), exec_id, stream, raw_offset)
+        await self._log.append(entry)  # cancelled while it waits for room it has taken nothing, and this is not told
         self._next += 1
-        await self._log.append(entry)
+        self.snapshot.apply(type, data)
 
     async def flush(self) -> None:
         """Returns when all that was emitted is committed. Raises StoreFailed."""

@@ -31,9 +31,11 @@ class LoopbackOnly:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if self._links.is_link(scope) and _refuse_host(Headers(scope=scope)) is None:
-            await admit_link(self._app, self._links, scope, receive, send)
-            return
+        if self._links.is_link(scope):
+            if _refuse_host(Headers(scope=scope)) is None:
+                await admit_link(self._app, self._links, scope, receive, send)
+                return
+            self._links.admit(scope)  # takes the token out of the path, which is logged
         refusal = refuse(scope["method"], Headers(scope=scope))
         if refusal is None:
             admit(scope, LOCAL_OPERATOR)

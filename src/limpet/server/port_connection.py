@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator, Sequence
 import anyio
 import h11
 
+from limpet.core.turns import Turns
 from limpet.ingress.takeover import RawConnection
 from limpet.server.port_headers import Header
 
 MOST_HEAD_BYTES = 64 * 1024
 MOST_HEADERS = 256
+MOST_INFORMED = 16  # answers with a status of 1xx, before the one that counts
 HEAD_SECONDS = 120.0  # from the end of the request to the end of the answer's head
 IDLE_SECONDS = 300.0  # without a byte from either side
 HALF_CLOSED_SECONDS = 30.0  # the same where the client has said that it sends no more
@@ -31,9 +33,11 @@ class BoxSocket:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
+        self._reads, self._writes = Turns(), Turns()
 
     async def read(self) -> bytes:
         """The next bytes; empty at the end. OSError."""
+        await self._reads.take()
         while True:
             try:
                 return self._socket.recv(_PIECE)
@@ -42,6 +46,7 @@ class BoxSocket:
 
     async def write(self, data: bytes) -> None:
         """All of it. OSError."""
+        await self._writes.take()
         rest = memoryview(data)
         while rest:
             try:
@@ -59,6 +64,7 @@ class PortExchange:
 
     def __init__(self, connection: BoxSocket) -> None:
         self._connection = connection
+        self._turns = Turns()
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEAD_BYTES)
 
     async def send_head(self, method: bytes, target: bytes, headers: Sequence[Header]) -> None:
@@ -83,7 +89,7 @@ class PortExchange:
         """The answer's head; of an upgrade the informational 101, behind which no HTTP is spoken. Raises BadAnswer; OSError."""
         try:
             with anyio.fail_after(HEAD_SECONDS):
-                while True:
+                for _ in range(MOST_INFORMED):
                     event = await self._next()
                     if isinstance(event, h11.Response) or (
                         isinstance(event, h11.InformationalResponse) and event.status_code == 101
@@ -91,6 +97,8 @@ class PortExchange:
                         break
                     if not isinstance(event, h11.InformationalResponse):
                         raise BadAnswer("closed the connection without an answer")
+                else:
+                    raise BadAnswer(f"sent more than {MOST_INFORMED} informational answers")
         except TimeoutError as error:
             raise BadAnswer(f"did not answer within {HEAD_SECONDS:g} s") from error
         _check_head(event)
@@ -112,6 +120,7 @@ class PortExchange:
         return bytes(self._http.trailing_data[0])
 
     async def _next(self) -> object:
+        await self._turns.take()  # also while what has arrived holds events still
         try:
             while (event := self._http.next_event()) is h11.NEED_DATA:
                 with anyio.fail_after(IDLE_SECONDS):

@@ -19,6 +19,20 @@ _NOT_INTO_THE_BOX = _HOP_BY_HOP | frozenset(
     b"authorization cookie cookie2 host origin referer forwarded x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port"
     b" x-real-ip x-api-key api-key openai-organization openai-project content-length".split()
 )
+# What proxies in front of the gateway say of the viewer, credentials among it.
+_OF_A_PROXY = (
+    b"x-forwarded-",
+    b"x-auth-request-",
+    b"cf-access-",
+    b"x-amzn-oidc-",
+    b"x-goog-iap-",
+    b"x-goog-authenticated-user-",
+    b"x-ms-token-",
+    b"x-ms-client-principal",
+    b"ssl-client-",
+    b"x-ssl-client-",
+    b"x-client-cert",
+)
 _NOT_OUT_OF_THE_BOX = _HOP_BY_HOP | frozenset(
     b"set-cookie set-cookie2 www-authenticate authorization authentication-info clear-site-data strict-transport-security alt-svc"
     b" service-worker-allowed public-key-pins expect-ct nel report-to reporting-endpoints content-security-policy-report-only"
@@ -36,7 +50,8 @@ def request_headers(given: Iterable[Header], port: int) -> list[Header]:
     given = list(given)
     dropped = _NOT_INTO_THE_BOX | _named_by_connection(given)
     own = b"localhost:%d" % port
-    found = [(b"host", own), *((name, value) for name, value in given if name not in dropped)]
+    passed = (each for each in given if each[0] not in dropped and not each[0].startswith(_OF_A_PROXY))
+    found = [(b"host", own), *passed]
     if any(name == b"origin" for name, _ in given):
         found.append((b"origin", b"http://" + own))  # servers compare it with Host
     return found

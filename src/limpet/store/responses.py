@@ -105,6 +105,8 @@ class Responses:
 
         def end(connection: Connection) -> bool:
             tenant = connection.execute(query).scalar_one_or_none()
+            if tenant is not None:
+                connection.execute(update(runs).where(runs.c.response_id == id).values(checkpoint=None))
             if tenant is not None and items:
                 rows = [{"response_id": id, "id": item, "tenant": tenant} for item in dict.fromkeys(items)]
                 connection.execute(insert(response_items), rows)

@@ -1,0 +1,22 @@
+"""Lets other tasks run in loops over sockets that are always ready: asyncio's own calls on sockets do not suspend there, so nothing else
+runs meanwhile, timers and cancellations included."""
+
+import asyncio
+from time import monotonic
+
+SLICE = 0.0005  # seconds
+
+
+class Turns:
+    """For one direction of one connection: `take` before each operation. Behind one it could lose bytes when it is cancelled."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    async def take(self) -> None:
+        """Returns at once within a slice of time; else when every other task that is ready has run."""
+        if monotonic() >= self._until:
+            await asyncio.sleep(0)
+            self._until = monotonic() + SLICE

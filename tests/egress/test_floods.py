@@ -1,0 +1,55 @@
+"""A box that floods its door holds up nobody: what else the gateway has to do goes on."""
+
+import socket
+import threading
+
+import anyio
+import pytest
+
+from tests.server.test_port_floods import FLOOD_SECONDS, LEAST_BEATS, beating
+from tests.support.doors import open_door, policy_for, upstream
+
+pytestmark = pytest.mark.anyio
+QUESTION = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x04evil\x07example\x00\x00\x01\x00\x01"
+
+
+async def test_questions_for_names() -> None:
+    is_over = threading.Event()
+
+    def ask(port: int) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            while not is_over.is_set():
+                asking.sendto(QUESTION, ("127.0.0.1", port))
+
+    async with open_door(policy_for("api.good.example")) as door, beating() as beats:
+        threads = [threading.Thread(target=ask, args=(door.names,), daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        await anyio.sleep(FLOOD_SECONDS)
+        is_over.set()
+        assert len(beats) >= LEAST_BEATS
+
+
+async def test_a_request_of_tiny_chunks() -> None:
+    is_over = threading.Event()
+    with upstream("api.good.example", tls=False) as up:
+
+        def post(port: int) -> None:
+            target = f"api.good.example:{up.port}"
+            head = f"POST http://{target}/ HTTP/1.1\r\nHost: {target}\r\nTransfer-Encoding: chunked\r\n\r\n"
+            with socket.create_connection(("127.0.0.1", port)) as posting:
+                posting.settimeout(0.2)
+                try:
+                    posting.sendall(head.encode())
+                    while not is_over.is_set():
+                        posting.sendall(b"1\r\nx\r\n" * 1000)
+                except OSError:
+                    pass
+
+        policy = policy_for("api.good.example", port=up.port)
+        async with open_door(policy) as door, beating() as beats:
+            thread = threading.Thread(target=post, args=(door.port,), daemon=True)
+            thread.start()
+            await anyio.sleep(FLOOD_SECONDS)
+            is_over.set()
+            assert len(beats) >= LEAST_BEATS
