@@ -1,5 +1,6 @@
 """A script that is longer than one argument may be runs as `bash -c` would run it, wherever a script runs."""
 
+import random
 from collections.abc import AsyncIterator
 
 import anyio
@@ -118,12 +119,13 @@ async def test_a_file_of_bash_env_may_end_the_shell(box: Workspace) -> None:
 @pytest.mark.parametrize("size", [200_000, 1_500_000])
 async def test_a_background_task_runs_it_and_ends_in_time(box: Workspace, size: int) -> None:
     script = f"cat > f <<'E'\n{text_of(size)}E\nwc -c < f; echo word >&2"
+    one, other = (f"{random.randrange(10**7, 10**8)}" for _ in range(2))  # `local` sees what other tests run
     async with BashTool(box) as bash:
         begun = await bash.call({"command": f"{script}; exit 3", "run_in_background": True})
         ended = await bash.call({"task_id": begun["task_id"], "wait": True})
-        sleeps = await bash.call({"command": f"{script}; sleep 9871 & sleep 9872", "run_in_background": True})
+        sleeps = await bash.call({"command": f"{script}; sleep {one} & sleep {other}", "run_in_background": True})
         killed = await bash.call({"task_id": sleeps["task_id"], "kill": True})
-        left = await bash.call({"command": "pgrep -f '[s]leep 987[12]'"})
+        left = await bash.call({"command": f"pgrep -f '[s]leep ({one}|{other})'"})
 
     assert (ended["stdout"].split(), ended["stderr"], ended["exit_code"]) == (
         [str(len(text_of(size).encode()))], "word\n", 3,

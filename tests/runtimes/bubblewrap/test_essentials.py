@@ -112,8 +112,8 @@ async def test_a_command_ends_a_tenth_of_a_second_after_its_shell_when_something
     runtime: BubblewrapRuntime,
 ) -> None:
     async with box_of(runtime) as box:
-        process = await begin(box, "(until [ -e go ]; do sleep 0.01; done; echo late; touch said) & echo first")
         began = time.monotonic()
+        process = await begin(box, "(until [ -e go ]; do sleep 0.01; done; echo late; touch said) & echo first")
         early = await collect(process)
         took = time.monotonic() - began
         await box.files.write("go", b"")
