@@ -21,8 +21,8 @@ from limpet.ingress.notices import RateLimitedLog
 from limpet.ingress.protocol import BoundedHttpProtocol
 from limpet.ingress.refusals import Ingress, Refusal
 
-# Connections that the kernel keeps until they are accepted, and how many asyncio accepts in one go.
-BACKLOG = 256
+BACKLOG = 256  # connections that are accepted at once
+WAITING = 2048  # that may wait for it; one more is dropped by the kernel, and its client tries again a second later
 # Bytes of an answer that wait in the kernel beyond what its client has room for; the rest waits where it is counted.
 UNSENT_BYTES = 256 * 1024
 # Idle connections that are closed when the host has no file left to accept with.
@@ -68,6 +68,8 @@ class HttpServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
         await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(WAITING)  # asyncio has just set it to as many as it accepts at once
         if self.started:
             self._ready()
 
@@ -120,7 +122,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
         # Accepted sockets inherit it (tcp(7), Linux 3.12). Without it the kernel would buffer megabytes for a client that does not read.
         listener.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         listener.bind(address)
-        listener.listen(BACKLOG)
+        listener.listen(WAITING)
     except OSError as problem:
         listener.close()
         raise AddressUnusable(host, port, str(problem.strerror or problem).lower()) from problem

