@@ -266,11 +266,11 @@ class ResponseService:
                     await self._end_cancelled(live)
             raise
         except StoreError as failure:
-            # The journal cannot record this failure: followers raise it, and the next start of the gateway ends the run as failed.
+            # The journal cannot record this failure: followers raise it, and the next start of the gateway takes the run up.
             live.failure = failure
             log.error("response_not_kept", response_id=run_id, reason=failure.message)
         except Exception:
-            # Nothing that one response does may end the gateway; the next start ends the run.
+            # Nothing that one response does may end the gateway; the next start takes the run up.
             log.exception("run_broke", response_id=run_id)
             live.failure = LimpetError(UNFORESEEN)
         finally:
