@@ -12,7 +12,7 @@ import pytest
 
 from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.server.gateway import GatewaySettings
-from tests.support.gateway import Gateway, running
+from tests.support.gateway import Gateway, lasting, running
 from tests.support.host import eventually, processes_with, rows
 from tests.support.inprocess import serving
 from tests.wire.asking import SHELL, entries, referring_to, run, shell_blocks
@@ -95,9 +95,17 @@ def _rows(gateway: Gateway, query: str) -> list[dict]:
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_nothing_of_an_unstored_response_is_kept(home_directory: Path, streamed: bool) -> None:
+def test_nothing_of_an_unstored_response_is_on_any_disk(home_directory: Path, streamed: bool) -> None:
+    """Neither while the gateway lives nor after: the database with its log of writes, the boxes' directories, what is spooled."""
     marker = "limpet-canary-5f1c"
-    asked = {"model": "limpet/script", "input": shell_blocks(f"echo {marker}"), "tools": SHELL, "store": False}
+    asked = {
+        "model": "limpet/script",
+        "instructions": f"{marker} told",
+        "metadata": {"about": marker},
+        "input": shell_blocks(f"echo {marker}", f"echo {marker} >&2; exit 3"),
+        "tools": SHELL,
+        "store": False,
+    }
     with running(home_directory, runtime=RUNTIME) as gateway:
         if streamed:
             final = events_of(gateway, **asked)[-1]["response"]
@@ -107,21 +115,78 @@ def test_nothing_of_an_unstored_response_is_kept(home_directory: Path, streamed:
         with gateway.http() as http:
             answer = http.get(f"/v1/responses/{final['id']}")
             chained = http.post("/v1/responses", json={**asked, "previous_response_id": final["id"]})
+        meanwhile = files_with(marker, gateway.home, gateway.log)
         gateway.kill()
-        kept = {path.name: path.read_bytes() for path in gateway.home.glob("limpet.db*")}
-        kept["log"] = gateway.log.read_bytes()
+        afterwards = files_with(marker, gateway.home, gateway.log)
+        known = files_with(final["container_id"], gateway.home)
 
     assert final["store"] is False
     assert final["output"][1]["output"][0]["stdout"] == f"{marker}\n"
     assert (answer.status_code, chained.status_code) == (404, 404)
     assert chained.json()["error"]["code"] == "previous_response_not_found"
-    assert final["container_id"].encode() in b"".join(kept.values())
-    assert [name for name, content in kept.items() if marker.encode() in content] == []
+    assert known, "what is on disk is not found by looking for it"
+    assert meanwhile == afterwards == []
+
+
+def files_with(text: str, *places: Path) -> list[str]:
+    """The regular files at or below these places that have that text in them or in their name."""
+    found = []
+    for place in places:
+        for path in [place, *place.rglob("*")]:
+            if path.is_file() and not path.is_symlink() and text.encode() in path.read_bytes() + path.name.encode():
+                found.append(str(path))
+    return found
+
+
+GRACE = "[features.responses]\nleave_grace_secs = 0.3\n"
+
+
+@pytest.mark.promise("hadrian-left-foreground-response-is-cancelled")
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_a_foreground_response_that_nobody_reads_is_cancelled_after_its_grace_time(
+    home_directory: Path, streamed: bool
+) -> None:
+    """One in the background, which was left before, is not."""
+    with running(home_directory, runtime=RUNTIME, config=GRACE) as gateway:
+        client = gateway.client()
+        waiting = {"model": "limpet/script", "input": shell_blocks(WAITS), "tools": SHELL, "background": True}
+        with gateway.http() as http:
+            background = http.post("/v1/responses", json=waiting).json()
+        prompt = shell_blocks("setsid sleep 616.5 & sleep 616.5", "echo never > never.txt")
+        body = {"model": "limpet/script", "input": prompt, "tools": SHELL, "stream": streamed}
+        leave(gateway, body, once="616.5")
+        gone("616.5", within=5.0)
+        (left,) = [row["id"] for row in _rows(gateway, "SELECT id FROM responses WHERE NOT background")]
+        eventually(lambda: client.responses.retrieve(left).status == "cancelled")
+        with replaying(gateway, left) as told:
+            final = told.rest()[-1]["response"]
+        assert final["output"][1]["output"][0]["outcome"] == {"type": "exit", "exit_code": 130}
+        assert client.responses.retrieve(background["id"]).status == "in_progress"
+        client.containers.files.create(background["container_id"], file=("go", b""))
+        assert replayed(gateway, background["id"])[-1]["response"]["status"] == "completed"
+
+
+def test_after_a_restart_the_grace_time_begins_anew(home_directory: Path) -> None:
+    with lasting(home_directory, runtime=RUNTIME, config=GRACE) as gateway:
+        prompt = shell_blocks("echo begun; sleep 617.5")
+        with asking(gateway, model="limpet/script", input=prompt, tools=SHELL) as stream:
+            response = stream.until("response.created")["response"]["id"]
+            stream.until_printed("begun")
+            gateway.kill()
+        gateway.start()
+        with replaying(gateway, response) as again:
+            # A reader that came in time holds it; once it has left, the grace time runs.
+            again.until_printed("begun")
+        gone("617.5", within=5.0)
+        final = replayed(gateway, response)[-1]["response"]
+
+    assert final["status"] == "cancelled"
+    assert final["output"][1]["output"][0]["stdout"] == "begun\n"
 
 
 @pytest.mark.promise("hadrian-leaving-a-stored-response-changes-nothing")
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_a_client_that_leaves_a_stored_response_changes_nothing(gateway: Gateway, streamed: bool) -> None:
+def test_a_client_that_leaves_a_stored_response_for_a_moment_changes_nothing(gateway: Gateway, streamed: bool) -> None:
     """Its command waits for a file that appears only after the client has left."""
     made = gateway.client().containers.create(name="left")
     body = {"model": "limpet/script", "input": shell_blocks(f"{WAITS} # 613.5"), "tools": referring_to(made.id)}

@@ -147,6 +147,9 @@ class Answer:
     def cancel(self, url: str) -> None:
         """End the response in the gateway, with the command that runs."""
         if "id" not in self.response:
+            self.screen.note(
+                "The gateway had not begun to answer. What it has begun it cancels, since nobody reads it."
+            )
             return
         try:
             httpx2.post(

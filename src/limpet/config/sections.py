@@ -19,7 +19,7 @@ from limpet.egress.settings import FetchSettings
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
 from limpet.ingress.settings import AuthSettings, ServerSettings
-from limpet.responses.settings import ServerToolSettings
+from limpet.responses.settings import ResponseSettings, ServerToolSettings
 from limpet.store.settings import DatabaseSettings, QuotaSettings
 from limpet.upstreams.routing import ProviderSettings
 
@@ -73,7 +73,7 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Responses:
+class Responses(ResponseSettings):
     compaction: Compaction = field(default_factory=Compaction)
 
 

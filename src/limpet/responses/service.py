@@ -3,36 +3,34 @@
 There is one path: a foreground request is a background run with a follower from its first event (docs/architecture.md).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
 import anyio
 import structlog
-from msgspec import to_builtins
 
 from limpet.core import events as ev
-from limpet.core import exit_codes
 from limpet.core.clock import Clock
 from limpet.core.errors import GatewayStopping, LimpetError, NotFound, StoreError, UpstreamError
 from limpet.responses.engine import LeaseEngine
-from limpet.responses.failures import UNFORESEEN, closed_item, error_of
+from limpet.responses.failures import UNFORESEEN, error_of
+from limpet.responses.lifecycle import ResponseLifecycle
 from limpet.responses.live_runs import ClaimedRun, LiveRun
 from limpet.responses.loop import Ending, converse
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Prepared, Preparer
+from limpet.responses.reader_leases import ReaderLeases
 from limpet.responses.reading import as_it_is_now, missing_end
 from limpet.responses.recovery import Recovery
 from limpet.responses.replay import DecodedEvent, StreamEvent, follow, replay
 from limpet.responses.request import ParsedRequest
-from limpet.responses.resource import response_object, stored_object
+from limpet.responses.settings import ResponseSettings
 from limpet.responses.writer import Writer
 from limpet.store.journal import Journal
 from limpet.store.responses import FIRST_EPOCH, ResponseRecord, Responses
 from limpet.store.runs import RunClaim, Runs
-from limpet.upstreams.endings import ResponseError
-from limpet.upstreams.usage import Usage
 
 Json = dict[str, Any]
 RECOVERIES_AT_ONCE = 16
@@ -53,23 +51,26 @@ class ResponseService:
         recovery: Recovery,
         clock: Clock,
         metrics: Metrics,
+        settings: ResponseSettings,
         owner: str,
     ) -> None:
         self._responses = responses
         self._journal = journal
         self._preparer = preparer
-        self._clock = clock
         self._metrics = metrics
+        self._lifecycle = ResponseLifecycle(responses=responses, preparer=preparer, clock=clock, metrics=metrics)
         self._recovery = recovery
         self._live: dict[str, LiveRun] = {}
         self._claims: dict[str, ClaimedRun] = {}
         self._recoveries = anyio.Semaphore(RECOVERIES_AT_ONCE)
         self._stack = AsyncExitStack()
+        self._leases = ReaderLeases(settings.leave_grace_secs, expired=self._left)
         self._engine = LeaseEngine(self._carry, runs=runs, owner=owner, clock=clock, claimed=self._claimed)
         self.is_closing = False
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._leases)
             await stack.enter_async_context(self._engine)
             await self._go_on()
             self._stack = stack.pop_all()
@@ -104,6 +105,9 @@ class ResponseService:
         if prepared.is_stored:
             await self._responses.insert(prepared.record, checkpoint=prepared.checkpoint)
         self._live[prepared.record.id] = LiveRun(prepared, anyio.Event())
+        if not asked.is_background:
+            self._leases.begin(prepared.record.id)
+            self._leases.come(prepared.record.id)  # the client itself, until `release`
         # The journal opens here, not in the run, so that a follower finds it however early it asks.
         prepared.writer = Writer(
             self._journal.begin(prepared.record.id, tenant=tenant, stored=prepared.is_stored, epoch=FIRST_EPOCH)
@@ -111,7 +115,9 @@ class ResponseService:
         await self._engine.start(prepared.record.id)
         return prepared
 
-    async def follow(self, tenant: str, response_id: str, *, after: int = -1) -> AsyncIterator[list[StreamEvent]]:
+    async def follow(
+        self, tenant: str, response_id: str, *, after: int = -1
+    ) -> AsyncGenerator[list[StreamEvent], None]:
         """The events above `after`, to the terminal one, in the pieces in which they come. Raises NotFound, GatewayStopping, and
         StoreError where the journal could not be kept."""
         await self._is_open(response_id)
@@ -120,9 +126,10 @@ class ResponseService:
         # A run of this process is known to be there.
         record = known if known is not None and known.tenant == tenant else await self._record(tenant, response_id)
         last = None
-        async for batch in follow(self._journal, response_id, after=after):
-            last = batch[-1]
-            yield batch
+        with self._leases.reading(response_id):
+            async for batch in follow(self._journal, response_id, after=after):
+                last = batch[-1]
+                yield batch
         if live is not None and live.failure is not None:
             raise live.failure
         if last is None or last.type not in ev.TERMINAL:
@@ -145,6 +152,7 @@ class ResponseService:
     async def get(self, tenant: str, response_id: str) -> Json:
         """The response object as it is now. Raises NotFound."""
         record = await self._record(tenant, response_id)
+        self._leases.renew(response_id)
         return as_it_is_now(record, await replay(self._journal, response_id))
 
     async def cancel(self, tenant: str, response_id: str) -> Json:
@@ -154,15 +162,25 @@ class ResponseService:
         if self.is_closing:
             raise GatewayStopping
         await self._is_open(response_id)
+        await self._cancel(response_id)
+        return await self.get(tenant, response_id)
+
+    async def _cancel(self, response_id: str) -> None:
         live = self._live.get(response_id)
         if live is not None:
             live.is_cancelled = True
             await self._engine.cancel(response_id)
-        return await self.get(tenant, response_id)
+
+    async def _left(self, response_id: str) -> None:
+        """Nobody has read a foreground response for its grace time."""
+        if not self.is_closing:
+            log.info("response_left", response_id=response_id)
+            await self._cancel(response_id)
 
     async def delete(self, tenant: str, response_id: str) -> None:
         """Stop it if it runs, and forget it and its events. Its container stays. Raises NotFound."""
         await self._record(tenant, response_id)
+        await self._is_open(response_id)
         live = self._live.get(response_id)
         await self._engine.cancel(response_id)
         if live is not None:
@@ -185,7 +203,9 @@ class ResponseService:
         return shape
 
     async def release(self, response_id: str) -> None:
-        """The creator has disconnected. No other client can read an unstored response, so it is stopped with its command and deleted."""
+        """The creator has disconnected. No other client can read an unstored response, so it is stopped with its command and deleted; a
+        stored one has its grace time for another reader."""
+        self._leases.leave(response_id)
         live = self._live.get(response_id)
         if live is None or live.prepared.is_stored:
             return
@@ -249,17 +269,19 @@ class ResponseService:
             reason = UNFORESEEN
         else:
             self._live[record.id] = LiveRun(prepared, anyio.Event())
+            if not record.background:
+                self._leases.begin(record.id)
             return
-        await self._end_as_failed(record, await self._recovery.writer(record, claim), reason)
+        await self._lifecycle.fail(record, await self._recovery.writer(record, claim), reason)
 
     async def _carry_live(self, run_id: str, live: LiveRun) -> None:
         prepared, writer = live.prepared, live.prepared.writer
         self._metrics.running.inc()
         try:
-            await self._announce(prepared.record, writer)
+            await self._lifecycle.announce(prepared.record, writer)
             ending = await self._converse(live)
             await self._end_unused(live)
-            await self._finish(prepared.record, writer, ending, prepared.usage())
+            await self._lifecycle.finish(prepared.record, writer, ending, prepared.usage())
         except anyio.get_cancelled_exc_class():
             if live.is_cancelled:
                 with anyio.CancelScope(shield=True):
@@ -282,7 +304,7 @@ class ResponseService:
         try:
             await self._end_unused(live)
             usage = live.prepared.usage()
-            await self._finish(live.prepared.record, live.prepared.writer, Ending(status="cancelled"), usage)
+            await self._lifecycle.finish(live.prepared.record, live.prepared.writer, Ending(status="cancelled"), usage)
         except StoreError as failure:
             live.failure = failure
         except Exception:  # raised here it would end every run
@@ -290,6 +312,7 @@ class ResponseService:
             live.failure = LimpetError(UNFORESEEN)
 
     async def _let_go(self, run_id: str, live: LiveRun, writer: Writer) -> None:
+        self._leases.end(run_id)
         try:
             await writer.close()
         except StoreError as failure:
@@ -307,11 +330,6 @@ class ResponseService:
             with anyio.CancelScope(shield=True):
                 await self._preparer.end_unused(live.prepared.record)
             live.prepared.made_container = False
-
-    async def _announce(self, record: ResponseRecord, writer: Writer) -> None:
-        begun = stored_object(record, [])
-        for type in (ev.CREATED, ev.IN_PROGRESS)[writer.next_seq :]:
-            await writer.tell(type, response=begun)
 
     async def _converse(self, live: LiveRun) -> Ending:
         response_id, writer = live.prepared.record.id, live.prepared.writer
@@ -331,38 +349,6 @@ class ResponseService:
             log.exception("run_broke", response_id=response_id)
             return Ending(status="failed", error=error_of(fault))
 
-    async def _finish(self, record: ResponseRecord, writer: Writer, ending: Ending, usage: Usage | None) -> None:
-        """Close what is open, write down how it ended, then tell it: the row is true before a client sees the last event."""
-        writer.skip_told()
-        ev.move(ev.RESPONSE_MOVES, "in_progress", ending.status)
-        self._metrics.responses.labels(ending.status).inc()
-        code = exit_codes.INTERRUPTED if ending.status == "cancelled" else exit_codes.LOST
-        for index in writer.snapshot.unfinished():
-            item = closed_item(writer.snapshot.item(index), code)
-            await writer.tell(ev.ITEM_DONE, output_index=index, item=item)
-        await writer.flush()
-        at = self._clock.now()
-        if record.request.get("store") is not False:
-            items = [str(item["id"]) for item in writer.snapshot.items() if item.get("id")]
-            await self._responses.finish(
-                record.id,
-                status=ending.status,
-                completed_at=at,
-                usage=to_builtins(usage),
-                error=to_builtins(ending.error),
-                items=items,
-            )
-        ended = response_object(
-            record,
-            status=ending.status,
-            completed_at=at,
-            output=writer.snapshot.items(),
-            usage=usage,
-            error=ending.error,
-            incomplete_reason=ending.reason,
-        )
-        await writer.tell(ev.ENDING[ending.status], response=ended)
-
     async def _end_orphans(self, claimed: AbstractSet[str]) -> None:
         """Unfinished responses that are no runs, as older versions left them, end `failed`, with what they had."""
         for record in await self._responses.unfinished():
@@ -376,18 +362,7 @@ class ResponseService:
                 step=state.last_step,
                 snapshot=state.snapshot,
             )
-            await self._end_as_failed(record, writer, "The gateway stopped while this response was running.")
-
-    async def _end_as_failed(self, record: ResponseRecord, writer: Writer, reason: str) -> None:
-        """With what it had. Its commands go on in their boxes until their own time is over."""
-        try:
-            await self._announce(record, writer)
-            await self._preparer.end_unused(record)
-            lost = ResponseError(code="server_error", message=reason)
-            await self._finish(record, writer, Ending(status="failed", error=lost), None)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await writer.close()
+            await self._lifecycle.fail(record, writer, "The gateway stopped while this response was running.")
 
     async def _missing_end(self, record: ResponseRecord) -> DecodedEvent | None:
         current = await self._responses.get(record.tenant, record.id)

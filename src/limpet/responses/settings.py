@@ -1,10 +1,10 @@
 """What an operator may choose about how far a response may go. Values only."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from limpet.containers.settings import ShellLimits
-from limpet.core.settings import Positive
+from limpet.core.settings import Between, Positive
 
 WhenUnsupported = Literal["drop", "refuse"]
 
@@ -17,3 +17,10 @@ class ServerToolSettings:
     max_iterations: Positive = 50
     unsupported: WhenUnsupported = "drop"
     shell_limits: ShellLimits = field(default_factory=ShellLimits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseSettings:
+    """`[features.responses]`. `leave_grace_secs`: so long a stored foreground response goes on without a reader."""
+
+    leave_grace_secs: Annotated[float, Between(0, 86_400)] = 30.0

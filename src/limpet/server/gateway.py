@@ -40,7 +40,7 @@ from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Preparer
 from limpet.responses.recovery import Recovery
 from limpet.responses.service import ResponseService
-from limpet.responses.settings import ServerToolSettings
+from limpet.responses.settings import ResponseSettings, ServerToolSettings
 from limpet.server import containers, files, health, openapi, ports, responses, skills
 from limpet.server.app import application
 from limpet.server.auth import LoopbackOnly
@@ -93,6 +93,7 @@ class GatewaySettings:
     box: BoxSettings = field(default_factory=BoxSettings)
     rules: ShellRules = field(default_factory=ShellRules)
     tools: ServerToolSettings = field(default_factory=ServerToolSettings)
+    responses: ResponseSettings = field(default_factory=ResponseSettings)
     streams_output: bool = True
     fetch: FetchSettings = field(default_factory=FetchSettings)
     data: str = DATA
@@ -252,6 +253,7 @@ def _service(
         recovery=Recovery(preparer=preparer, journal=journal, executions=executions),
         clock=clock,
         metrics=metrics,
+        settings=settings.responses,
         owner=owner,
     )
 

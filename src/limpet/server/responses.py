@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from limpet.core.errors import LimpetError
+from limpet.core.errors import LimpetError, UpstreamError
 from limpet.core.resources import DeletedResource
 from limpet.responses.request import parse
 from limpet.responses.service import ResponseService
@@ -69,24 +69,33 @@ async def _created(service: ResponseService, request: Request, keep_alive: float
     note_response(request.scope, created.record.id)
 
     async def release() -> None:
-        await service.release(created.record.id)
+        with anyio.CancelScope(shield=True):
+            await service.release(created.record.id)
 
-    if asked.is_background and not asked.is_streamed:
-        begun = await service.get(tenant_of(request), created.record.id)
-        return json_answer(begun, headers=_headers(created.left_out))
+    headers = _headers(created.left_out)
     if asked.is_streamed:
-        refusal = None if asked.is_background else await service.refusal(created.record.id, within=REFUSAL_SECONDS)
+        try:
+            refusal = None if asked.is_background else await _refusal(service, request, created.record.id)
+        except BaseException:
+            await release()
+            raise
         if refusal is None:
             events = service.follow(tenant_of(request), created.record.id)
-            return EventStream(events, release=release, keep_alive=keep_alive, headers=_headers(created.left_out))
+            return EventStream(events, release=release, keep_alive=keep_alive, headers=headers)
         await release()
         return response_of(refusal)
     try:
+        if asked.is_background:
+            return json_answer(await service.get(tenant_of(request), created.record.id), headers=headers)
         whole = await _while_there(request, lambda: service.whole(tenant_of(request), created.record.id))
-        return json_answer(whole, headers=_headers(created.left_out))
+        return json_answer(whole, headers=headers)
     finally:
-        with anyio.CancelScope(shield=True):
-            await release()
+        await release()
+
+
+async def _refusal(service: ResponseService, request: Request, response_id: str) -> UpstreamError | None:
+    """The provider's, if it comes soon enough; None also once the client has disconnected."""
+    return await _while_there(request, lambda: service.refusal(response_id, within=REFUSAL_SECONDS))
 
 
 def _headers(left_out: Sequence[str]) -> dict[str, str]:

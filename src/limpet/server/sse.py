@@ -1,6 +1,6 @@
 """Server-sent events: `event:` and `data:` lines as OpenAI writes them, no frame torn apart, comments while nothing happens."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 
 import anyio
 import structlog
@@ -48,7 +48,7 @@ class EventStream:
 
     def __init__(
         self,
-        events: AsyncIterator[Sequence[StreamEvent]],
+        events: AsyncGenerator[Sequence[StreamEvent], None],
         *,
         release: Callable[[], Awaitable[None]],
         keep_alive: float = KEEP_ALIVE_SECONDS,
@@ -66,15 +66,14 @@ class EventStream:
         self._spoken_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-        self._spoken_at = anyio.current_time()
-
         async def watch() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
             tasks.cancel_scope.cancel()
 
         try:
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+            self._spoken_at = anyio.current_time()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watch)
                 tasks.start_soon(self._comment, send)
@@ -82,6 +81,7 @@ class EventStream:
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
+                await self._events.aclose()
                 await self._release()
 
     async def _pump(self, send: Send) -> None:

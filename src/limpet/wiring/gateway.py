@@ -74,6 +74,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         box=config.features.shell,
         rules=ShellRules(policy=config.features.shell.policy, redaction=config.features.shell.redaction),
         tools=config.features.server_tools,
+        responses=config.features.responses,
         streams_output=config.features.shell.stream_output,
         fetch=config.features.file_url,
         host_services=config.features.shell.host_services,

@@ -110,7 +110,18 @@ HADRIAN_WEAKNESSES = (
         id="hadrian-leaving-a-stored-response-changes-nothing",
         owed_by="A1",
         faults=("24.9",),
-        says="When the client of a stored response leaves, the response runs to its end.",
+        decided="a client that leaves",
+        says="When the client of a stored response leaves for less than the grace time, the response goes on as if it had stayed.",
+    ),
+    Promise(
+        id="hadrian-left-foreground-response-is-cancelled",
+        owed_by="D",
+        faults=("24.9",),
+        decided="a client that leaves",
+        says=(
+            "A stored foreground response that nobody has read for `leave_grace_secs` is cancelled; one in the background "
+            "never is."
+        ),
     ),
     Promise(
         id="hadrian-no-response-stays-in-progress",

@@ -23,6 +23,7 @@ EARLY: frozenset[str] = frozenset(
         "hadrian-background-with-stream-streams-at-once",
         "hadrian-cancel-stops-the-command",
         "hadrian-policy-of-a-live-box-follows-the-request",
+        "hadrian-left-foreground-response-is-cancelled",
         "hosted-tools-of-others-are-relayed-or-left-out",
         "requested-hosts-are-a-subset-of-the-operators",
     }

@@ -1,0 +1,76 @@
+"""The first and the last events of a response, with what its row says of them."""
+
+import anyio
+from msgspec import to_builtins
+
+from limpet.core import events as ev
+from limpet.core import exit_codes
+from limpet.core.clock import Clock
+from limpet.responses.failures import closed_item
+from limpet.responses.loop import Ending
+from limpet.responses.metrics import Metrics
+from limpet.responses.prepare import Preparer
+from limpet.responses.resource import response_object, stored_object
+from limpet.responses.writer import Writer
+from limpet.store.responses import ResponseRecord, Responses
+from limpet.upstreams.endings import ResponseError
+from limpet.upstreams.usage import Usage
+
+
+class ResponseLifecycle:
+    """Begins and ends responses, in their rows and in their journals."""
+
+    def __init__(self, *, responses: Responses, preparer: Preparer, clock: Clock, metrics: Metrics) -> None:
+        self._responses = responses
+        self._preparer = preparer
+        self._clock = clock
+        self._metrics = metrics
+
+    async def announce(self, record: ResponseRecord, writer: Writer) -> None:
+        """What comes before the model's first turn, as far as it was not told before."""
+        begun = stored_object(record, [])
+        for type in (ev.CREATED, ev.IN_PROGRESS)[writer.next_seq :]:
+            await writer.tell(type, response=begun)
+
+    async def finish(self, record: ResponseRecord, writer: Writer, ending: Ending, usage: Usage | None) -> None:
+        """Close what is open, write down how it ended, then tell it: the row is true before a client sees the last event."""
+        writer.skip_told()
+        ev.move(ev.RESPONSE_MOVES, "in_progress", ending.status)
+        self._metrics.responses.labels(ending.status).inc()
+        code = exit_codes.INTERRUPTED if ending.status == "cancelled" else exit_codes.LOST
+        for index in writer.snapshot.unfinished():
+            item = closed_item(writer.snapshot.item(index), code)
+            await writer.tell(ev.ITEM_DONE, output_index=index, item=item)
+        await writer.flush()
+        at = self._clock.now()
+        if record.request.get("store") is not False:
+            items = [str(item["id"]) for item in writer.snapshot.items() if item.get("id")]
+            await self._responses.finish(
+                record.id,
+                status=ending.status,
+                completed_at=at,
+                usage=to_builtins(usage),
+                error=to_builtins(ending.error),
+                items=items,
+            )
+        ended = response_object(
+            record,
+            status=ending.status,
+            completed_at=at,
+            output=writer.snapshot.items(),
+            usage=usage,
+            error=ending.error,
+            incomplete_reason=ending.reason,
+        )
+        await writer.tell(ev.ENDING[ending.status], response=ended)
+
+    async def fail(self, record: ResponseRecord, writer: Writer, reason: str) -> None:
+        """End it with what it had, and close its journal. Its commands go on in their boxes until their own time is over."""
+        try:
+            await self.announce(record, writer)
+            await self._preparer.end_unused(record)
+            lost = ResponseError(code="server_error", message=reason)
+            await self.finish(record, writer, Ending(status="failed", error=lost), None)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await writer.close()

@@ -1,0 +1,101 @@
+"""How long a foreground response lives without a reader.
+
+With OpenAI the end of the connection is the cancel. Here connections may break and be taken up again: the response goes on for a grace
+time, in which any reader renews it. A response in the background has no lease, and never ends by being left.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+
+@dataclass(slots=True)
+class _Lease:
+    """`left_at` is when the last reader left, on the event loop's clock; `alone` is set while there is none."""
+
+    left_at: float
+    readers: int = 0
+    alone: anyio.Event = field(default_factory=anyio.Event)
+    watch: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+class ReaderLeases:
+    """The leases of the runs of this process. `grace` is in seconds; `expired` is awaited with the id of a response that had no reader for
+    so long, and must not raise. `async with` holds the tasks that watch."""
+
+    def __init__(self, grace: float, *, expired: Callable[[str], Awaitable[None]]) -> None:
+        self._grace = grace
+        self._expired = expired
+        self._leases: dict[str, _Lease] = {}
+        self._tasks: TaskGroup | None = None
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._tasks is not None:
+            self._tasks.cancel_scope.cancel()
+        self._tasks = None
+        await self._stack.aclose()
+
+    def begin(self, response_id: str) -> None:
+        """It lives by its readers from now on, for a grace time without any."""
+        assert self._tasks is not None, "the leases are not open"
+        lease = self._leases[response_id] = _Lease(anyio.current_time())
+        lease.alone.set()
+        self._tasks.start_soon(self._watch, response_id, lease, name=f"readers of {response_id}")
+
+    def end(self, response_id: str) -> None:
+        """It has ended; quiet if it has no lease."""
+        lease = self._leases.pop(response_id, None)
+        if lease is not None:
+            lease.watch.cancel()
+
+    def renew(self, response_id: str) -> None:
+        """Somebody has looked at it: the grace time begins anew."""
+        if (lease := self._leases.get(response_id)) is not None:
+            lease.left_at = anyio.current_time()
+
+    def come(self, response_id: str) -> None:
+        """A reader more, until as many have left."""
+        if (lease := self._leases.get(response_id)) is None:
+            return
+        lease.readers += 1
+        if lease.readers == 1:
+            lease.alone = anyio.Event()
+
+    def leave(self, response_id: str) -> None:
+        if (lease := self._leases.get(response_id)) is None or lease.readers == 0:
+            return
+        lease.readers -= 1
+        lease.left_at = anyio.current_time()
+        if lease.readers == 0:
+            lease.alone.set()
+
+    @contextmanager
+    def reading(self, response_id: str) -> Iterator[None]:
+        """A reader more, for the time of the block."""
+        lease = self._leases.get(response_id)
+        self.come(response_id)
+        try:
+            yield
+        finally:
+            if lease is not None and self._leases.get(response_id) is lease:
+                self.leave(response_id)
+
+    async def _watch(self, response_id: str, lease: _Lease) -> None:
+        with lease.watch:
+            while True:
+                await lease.alone.wait()
+                remaining = lease.left_at + self._grace - anyio.current_time()
+                if remaining > 0:
+                    await anyio.sleep(remaining)
+                elif not lease.readers:
+                    break
+            await self._expired(response_id)
