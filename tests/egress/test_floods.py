@@ -6,6 +6,8 @@ import threading
 import anyio
 import pytest
 
+from limpet.egress.record_throttle import BURST
+from limpet.egress.records import EgressRecord
 from tests.server.test_port_floods import FLOOD_SECONDS, LEAST_BEATS, beating
 from tests.support.doors import open_door, policy_for, upstream
 
@@ -53,3 +55,16 @@ async def test_a_request_of_tiny_chunks() -> None:
             await anyio.sleep(FLOOD_SECONDS)
             is_over.set()
             assert len(beats) >= LEAST_BEATS
+
+
+async def test_refused_requests_of_one_box_write_few_lines_and_are_all_counted() -> None:
+    lines: list[EgressRecord] = []
+    request = b"GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+    asked = 300
+    async with open_door(policy_for("api.good.example"), audit=lines.append) as door:
+        for _ in range(asked):
+            assert b"host_not_allowed" in await door.say(request)
+        usage = door.door.usage()
+    assert (usage.refused, len(door.records)) == (asked, asked)
+    assert sum(line.count for line in lines) == asked
+    assert len(lines) <= BURST + 100

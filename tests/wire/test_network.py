@@ -1,6 +1,8 @@
 """What hosted shells reach: a service of this host stands for what is allowed, and its log says what left."""
 
 import json
+import os
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from limpet.runtimes.memory import MemoryRuntime
 from tests.support.doors import Upstream, upstream
 from tests.support.gateway import Gateway, running
 from tests.support.inprocess import serving
+from tests.support.prepared import ran
 from tests.wire.asking import container_of, entries, referring_to, run
 from tests.wire.conftest import RUNTIME
 from tests.wire.schema import check_container, check_error
@@ -118,6 +121,43 @@ def test_the_example_of_a_container_with_hosts_and_a_skill_is_accepted(granting:
         answer = http.post("/v1/containers", json=json.loads(CONTAINER.replace("<uuid>", bare)))
     assert answer.status_code == 200, answer.text
     assert answer.json()["network_policy"] == allowlist("packages.example.com")
+
+
+@pytest.mark.promise("response-summarises-network-use", "container-network-is-shown")
+def test_what_a_response_used_of_the_network_is_in_it_and_at_its_container(
+    granting: Gateway, service: Upstream
+) -> None:
+    client = granting.client()
+    other = "curl -sS http://other.example/"
+    first = run(client, curl(service), curl(service), other, tools=asking(allowlist(DB)))
+    second = run(client, "true", tools=referring_to(container_of(first)))
+    third = run(client, other, tools=referring_to(container_of(first)))
+
+    used = (first.model_extra or {})["network"]
+    assert (used["connections"], used["refused"], used["unlisted"]) == (2, 1, 0)
+    rows = [(row["host"], row["port"], row["verdict"], row["rule"], row["connections"]) for row in used["hosts"]]
+    assert rows == [
+        (DB, service.port, "allowed", f"{DB}:{service.port}", 2),
+        ("other.example", 80, "refused", "host_not_allowed", 1),
+    ]
+    assert used["bytes_sent"] >= 2 * len(service.seen[-1]) > 0
+    assert "network" not in (second.model_extra or {})
+    again = (third.model_extra or {})["network"]
+    assert (again["connections"], again["refused"], len(again["hosts"])) == (0, 1, 1)
+    assert (client.responses.retrieve(first.id).model_extra or {})["network"] == used
+    with granting.http() as http:
+        seen = http.get(f"/v1/containers/{container_of(first)}/network").json()
+        metrics = http.get("/metrics").text
+        assert http.get("/v1/containers/cntr_0/network").status_code == 404
+    assert (seen["object"], seen["id"], seen["is_open"]) == ("container.network", container_of(first), True)
+    assert (seen["usage"]["connections"], seen["usage"]["refused"]) == (2, 2)
+    shown = ran(("containers", "net", container_of(first), "--url", granting.url), env=dict(os.environ))
+    assert shown.returncode == 0, shown.stderr
+    assert "2 allowed, 2 refused" in shown.stdout
+    assert re.search(rf"^{DB} +{service.port} +allowed ", shown.stdout, re.MULTILINE), shown.stdout
+    assert re.search(r"^limpet_network_connections_total\{result=\"allowed\"\} [1-9]", metrics, re.MULTILINE)
+    assert re.search(r"^limpet_network_connections_total\{result=\"host_not_allowed\"\} [1-9]", metrics, re.MULTILINE)
+    assert re.search(r"^limpet_network_doors [1-9]", metrics, re.MULTILINE)
 
 
 def test_a_running_containers_policy_is_changed_by_a_post_to_it(granting: Gateway, service: Upstream) -> None:

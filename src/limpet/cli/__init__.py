@@ -383,3 +383,16 @@ def containers_forward_command(
     from limpet.cli.forward import forward
 
     forward(id, ports, ContainerPath(url=url))
+
+
+@containers_app.command("net")
+def containers_net_command(
+    id: Annotated[str, typer.Argument(metavar="ID", help="As `limpet containers ls` shows it.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+    url: AnyUrl = None,
+) -> None:
+    """Show which hosts a container has reached, and which it was refused."""
+    from limpet.cli.containers import ContainerPath
+    from limpet.cli.containers_net import network_shown
+
+    network_shown(id, ContainerPath(url=url), as_json=as_json)

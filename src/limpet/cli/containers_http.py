@@ -9,6 +9,7 @@ import httpx2
 import msgspec
 
 from limpet.cli.client import is_loopback, key_headers, refusal
+from limpet.containers.network_objects import ContainerNetwork
 from limpet.containers.wire_objects import Container, ContainerFile, ContainerPort, DeletedContainer
 from limpet.core.errors import LimpetError
 from limpet.core.resources import R, ResourcePage
@@ -58,6 +59,10 @@ class GatewayPlace:
         """The ports on which it listens. GatewayFailed."""
         page = self._ask("GET", f"/v1/containers/{_segment(container_id)}/ports", ResourcePage[ContainerPort])
         return [each["port"] for each in page["data"]]
+
+    def network(self, container_id: str) -> Json:
+        """What it has used of its network. GatewayFailed."""
+        return self._ask("GET", f"/v1/containers/{_segment(container_id)}/network", ContainerNetwork)
 
     def fetch(self, container_id: str, file_id: str, write: Callable[[bytes], object]) -> None:
         """Hand on a file's bytes, in pieces. GatewayFailed."""

@@ -3,7 +3,7 @@
 A container without a door reaches nothing. So a failure here, or the end of this process, leaves it closed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
@@ -12,6 +12,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from limpet.containers.meter import Meter, NullMeter
 from limpet.containers.network_grants import DISABLED, NetworkGrants
 from limpet.core.errors import BootFailed
 from limpet.core.network import DoorListeners, NetworkedSandbox
@@ -20,10 +21,20 @@ from limpet.egress.door import ConnectionBudget, Door
 from limpet.egress.network import plan_for
 from limpet.egress.policy import EgressPolicy
 from limpet.egress.records import EgressRecord
+from limpet.egress.usage import NetworkLedger, NetworkUsage
 from limpet.store.containers import ContainerRecord
 from limpet.workspace.network import MARK, serve_closed
 
+MOST_CLOSED = 256  # containers without a door whose usage is still known
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorCounts:
+    """How many doors there are, and connections through them."""
+
+    doors: int = 0
+    connections: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -36,13 +47,14 @@ class _OpenDoor:
 
 
 class ContainerDoors:
-    """`async with` holds the doors. `on_record` is called with the record of each decision, beside the log."""
+    """`async with` holds the doors."""
 
-    def __init__(self, grants: NetworkGrants, *, on_record: Callable[[EgressRecord], None] | None = None) -> None:
+    def __init__(self, grants: NetworkGrants, *, meter: Meter | None = None) -> None:
         self.grants = grants
-        self._on_record = on_record
+        self._meter = meter or NullMeter()
         self._budget = ConnectionBudget()
         self._open: dict[str, _OpenDoor] = {}
+        self._closed: dict[str, NetworkLedger] = {}
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
 
@@ -75,7 +87,15 @@ class ContainerDoors:
             found.door.apply(policy)
             return
         listeners = await cast(NetworkedSandbox, sandbox).listen(plan_for(policy))
-        door = Door(record.id, policy, resolve=self.grants.resolve, on_record=self._note, budget=self._budget)
+        door = Door(
+            record.id,
+            policy,
+            resolve=self.grants.resolve,
+            on_record=self._count,
+            audit=_write,
+            ledger=self._closed.pop(record.id, None),
+            budget=self._budget,
+        )
         opened = _OpenDoor(door, sandbox, stored)
         self._open[record.id] = opened
         self._tasks.start_soon(self._serve, opened, listeners)
@@ -93,9 +113,31 @@ class ContainerDoors:
         """Close its door, if it has one: open connections end, and the sockets in its box are gone when this returns."""
         found = self._open.pop(container_id, None)
         if found is not None:
+            self._closed[container_id] = found.door.ledger
+            while len(self._closed) > MOST_CLOSED:
+                del self._closed[next(iter(self._closed))]
             found.scope.cancel()
             with anyio.CancelScope(shield=True):
                 await found.closed.wait()
+
+    def usage(self, container_id: str) -> NetworkUsage:
+        """What a container has used of its network since this process began; nothing where that is long ago."""
+        if (found := self._open.get(container_id)) is not None:
+            return found.door.usage()
+        ledger = self._closed.get(container_id)
+        return NetworkUsage() if ledger is None else ledger.usage()
+
+    def has_door(self, container_id: str) -> bool:
+        """Whether it has a door that works."""
+        found = self._open.get(container_id)
+        return found is not None and not found.closed.is_set()
+
+    def counts(self) -> DoorCounts:
+        """How things stand now."""
+        return DoorCounts(
+            doors=sum(not each.closed.is_set() for each in self._open.values()),
+            connections=sum(each.door.connections for each in self._open.values()),
+        )
 
     async def _serve(self, opened: _OpenDoor, listeners: DoorListeners) -> None:
         try:
@@ -105,7 +147,10 @@ class ContainerDoors:
             listeners.close()
             opened.closed.set()
 
-    def _note(self, record: EgressRecord) -> None:
-        log.info(MARK, **record.fields())
-        if self._on_record is not None:
-            self._on_record(record)
+    def _count(self, record: EgressRecord) -> None:
+        result = record.rule if record.verdict == "refused" else "allowed"
+        self._meter.reached(result, sent=record.sent, received=record.received)
+
+
+def _write(record: EgressRecord) -> None:
+    log.info(MARK, **record.fields())

@@ -22,6 +22,10 @@ class Meter(Protocol):
         """A container's files were looked through for what changed."""
         ...
 
+    def reached(self, result: str, *, sent: int, received: int) -> None:
+        """A door decided: `result` is "allowed" or the reason of the refusal; bytes from and to the box, once the connection has ended."""
+        ...
+
 
 class NullMeter:
     """Counts nothing."""
@@ -33,3 +37,5 @@ class NullMeter:
     def boot_failed(self) -> None: ...
 
     def captured(self, seconds: float) -> None: ...
+
+    def reached(self, result: str, *, sent: int, received: int) -> None: ...

@@ -1,4 +1,4 @@
-"""The network policies of running containers: changed while they live, and held again by a gateway that starts."""
+"""The networks of running containers: their policies changed while they live, and held again by a gateway that starts; what was used."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -7,8 +7,10 @@ from typing import Any
 import structlog
 
 from limpet.containers.boxes import Boxes
-from limpet.containers.network_grants import NetworkGrants
+from limpet.containers.doors import ContainerDoors
+from limpet.containers.network_objects import ContainerNetwork, network_summary
 from limpet.core.errors import LimpetError
+from limpet.egress.usage import NetworkUsage
 from limpet.store.containers import ContainerRecord, Containers
 
 log = structlog.get_logger()
@@ -19,13 +21,13 @@ class ContainerNetworks:
 
     def __init__(
         self,
-        grants: NetworkGrants,
+        doors: ContainerDoors,
         rows: Containers,
         boxes: Boxes,
         *,
         running: Callable[[str, str], Awaitable[ContainerRecord]],
     ) -> None:
-        self._grants = grants
+        self._doors = doors
         self._rows = rows
         self._boxes = boxes
         self._running = running
@@ -44,10 +46,23 @@ class ContainerNetworks:
             await booting.find(record)
             return record
 
+    def usage_from_now(self, container_id: str | None) -> Callable[[], NetworkUsage | None]:
+        """A function that says what a container has used since this call. None where there is no container."""
+        if container_id is None:
+            return lambda: None
+        before = self._doors.usage(container_id)
+        return lambda: self._doors.usage(container_id).since(before)
+
+    async def seen(self, tenant: str, container_id: str) -> ContainerNetwork:
+        """What a running container has used since this process began. NotFound, RequestInvalid `container_expired`."""
+        record = await self._running(tenant, container_id)
+        usage = network_summary(self._doors.usage(record.id))
+        return ContainerNetwork(id=record.id, is_open=self._doors.has_door(record.id), usage=usage)
+
     async def open_again(self, running: Sequence[ContainerRecord]) -> None:
         """Boxes that an earlier process booted have their doors as soon as this one serves: what runs in them goes on."""
         for record in running:
-            if record.ref is None or self._grants.policy(record.spec.get("network_policy", {})).grants_nothing:
+            if record.ref is None or self._doors.grants.policy(record.spec.get("network_policy", {})).grants_nothing:
                 continue
             try:
                 async with self._boxes.of(record.id).booting() as booting:

@@ -14,7 +14,7 @@ from limpet.egress.client_hello import HANDSHAKE, ClientHello, NotTls, read_clie
 from limpet.egress.http_exchange import HttpCarrier, Rewriting, fixed
 from limpet.egress.http_heads import MalformedHttp, RequestHead, read_request
 from limpet.egress.policy import SECRET_RULE, Admitted, Decision, Reason, Refused
-from limpet.egress.records import EgressRecord, OnRecord, record_of
+from limpet.egress.records import EgressRecord, record_of
 from limpet.egress.refusals import response
 from limpet.egress.streams import ReadAhead, relay
 from limpet.egress.upstream_dialer import NotConnected
@@ -29,7 +29,8 @@ class DoorView(Protocol):
     """What a connection needs of its door."""
 
     box: str
-    on_record: OnRecord
+
+    def on_record(self, record: EgressRecord) -> None: ...
 
     def decide(self, host: str, port: int) -> Decision: ...
 
@@ -99,13 +100,17 @@ class BoxConnection:
         self.admitted = decision if isinstance(decision, Admitted) else None
         self._open = record_of(self.door.box, decision, secrets=secrets)
 
-    def _close_record(self) -> None:
+    def record_so_far(self) -> EgressRecord | None:
+        """The record of what is carried now, as if it ended now."""
         if self._open is None:
-            return
+            return None
         sent, received = self.stream.received - self._before[0], self.stream.sent - self._before[1]
-        duration = self._clock() - self._begun
-        self.door.on_record(self._open.ended(sent=sent, received=received, duration=duration))
-        self._open = None
+        return self._open.ended(sent=sent, received=received, duration=self._clock() - self._begun)
+
+    def _close_record(self) -> None:
+        if (record := self.record_so_far()) is not None:
+            self._open = None
+            self.door.on_record(record)
 
     async def _begin(self) -> None:
         with anyio.fail_after(BEGINNING):

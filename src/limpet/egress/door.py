@@ -20,12 +20,14 @@ from limpet.egress.connection import BoxConnection
 from limpet.egress.dns_answers import MOST_QUERY, answer
 from limpet.egress.http_heads import RequestHead
 from limpet.egress.policy import Admitted, Decision, EgressPolicy, Reason, Refused
+from limpet.egress.record_throttle import RecordThrottle
 from limpet.egress.records import EgressRecord, OnRecord, record_of
 from limpet.egress.refusals import response
 from limpet.egress.resolver import Lookups, Resolve, system_resolve
 from limpet.egress.secrets import PlacedSecret, carries_any
 from limpet.egress.streams import ReadAhead, SocketStream
 from limpet.egress.upstream_dialer import dial
+from limpet.egress.usage import NetworkLedger, NetworkUsage
 
 log = logging.getLogger("limpet.egress")
 TURNED_AWAY = 0.005  # seconds behind each connection that is too many
@@ -76,7 +78,11 @@ def _no_record(record: EgressRecord) -> None:
 
 
 class Door:
-    """`box` names it in records. `serve` runs until it is cancelled; `apply` changes what is admitted at once."""
+    """`box` names it in records. `serve` runs until it is cancelled; `apply` changes what is admitted at once.
+
+    `on_record` gets the record of every decision; `audit` the same for a log, where those that come too fast are added up. `ledger`
+    is where they are counted.
+    """
 
     def __init__(
         self,
@@ -85,13 +91,17 @@ class Door:
         *,
         resolve: Resolve = system_resolve,
         on_record: OnRecord = _no_record,
+        audit: OnRecord = _no_record,
+        ledger: NetworkLedger | None = None,
         limits: DoorLimits | None = None,
         budget: ConnectionBudget | None = None,
         interceptor: Interception | None = None,
     ) -> None:
         self.box = box
         self.policy = policy
-        self.on_record = on_record
+        self.ledger = ledger or NetworkLedger()
+        self._told = on_record
+        self._audit = RecordThrottle(audit)
         self._lookups = Lookups() if resolve is system_resolve else None
         self._resolve = self._lookups or resolve
         self._limits = limits or DoorLimits()
@@ -99,6 +109,23 @@ class Door:
         self._interceptor = interceptor
         self._open: set[BoxConnection] = set()
         self._services: dict[str, IPv4Address] = {}
+
+    def on_record(self, record: EgressRecord) -> None:
+        """Count a decision, and put it on record."""
+        self.ledger.add(record)
+        self._audit(record)
+        self._told(record)
+
+    @property
+    def connections(self) -> int:
+        """Those that are open now."""
+        return len(self._open)
+
+    def usage(self) -> NetworkUsage:
+        """What was carried and refused until now, in open connections too."""
+        return self.ledger.usage(
+            record for connection in self._open if (record := connection.record_so_far()) is not None
+        )
 
     def apply(self, policy: EgressPolicy) -> None:
         """Admit what this policy admits, from now on. Connections that it does not admit are ended."""
@@ -146,6 +173,7 @@ class Door:
                 if each.fileno() >= 0:
                     loop.remove_reader(each)
             listeners.close()
+            self._audit.flush()
             if self._lookups is not None:
                 self._lookups.close()
 
@@ -216,6 +244,7 @@ class Door:
     async def _end_idle(self) -> None:
         while True:
             await anyio.sleep(min(30.0, self._limits.idle / 4))
+            self._audit.flush()
             now = anyio.current_time()
             for connection in list(self._open):
                 if now - connection.active_at > self._limits.idle:

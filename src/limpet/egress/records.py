@@ -6,24 +6,27 @@ from typing import Any, Literal
 
 from limpet.egress.policy import Decision, Refused
 
+Verdict = Literal["allowed", "refused"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressRecord:
     """One decision on one connection (for HTTP that the door reads: on one request), written when it ends.
 
     `box` is the box's name, `rule` the pattern that admitted it or the reason of the refusal; `sent` and `received` are bytes from and
-    to the box, `duration` in seconds; `secrets` are the names of those that were put in.
+    to the box, `duration` in seconds; `secrets` are the names of those that were put in. `count` is above 1 where several were added up.
     """
 
     box: str
     host: str
     port: int
-    verdict: Literal["allowed", "refused"]
+    verdict: Verdict
     rule: str
     sent: int = 0
     received: int = 0
     duration: float = 0.0
     secrets: tuple[str, ...] = ()
+    count: int = 1
 
     def fields(self) -> dict[str, Any]:
         """As a log line or an event has them."""
@@ -37,6 +40,7 @@ class EgressRecord:
             "received": self.received,
             "duration": round(self.duration, 3),
             **({"secrets": list(self.secrets)} if self.secrets else {}),
+            **({"count": self.count} if self.count > 1 else {}),
         }
 
     def ended(self, *, sent: int, received: int, duration: float) -> "EgressRecord":

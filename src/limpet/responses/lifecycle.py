@@ -9,12 +9,11 @@ from limpet.core.clock import Clock
 from limpet.responses.failures import closed_item
 from limpet.responses.loop import Ending
 from limpet.responses.metrics import Metrics
-from limpet.responses.prepare import Preparer
+from limpet.responses.prepare import Prepared, Preparer
 from limpet.responses.resource import response_object, stored_object
 from limpet.responses.writer import Writer
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.endings import ResponseError
-from limpet.upstreams.usage import Usage
 
 
 class ResponseLifecycle:
@@ -32,8 +31,10 @@ class ResponseLifecycle:
         for type in (ev.CREATED, ev.IN_PROGRESS)[writer.next_seq :]:
             await writer.tell(type, response=begun)
 
-    async def finish(self, record: ResponseRecord, writer: Writer, ending: Ending, usage: Usage | None) -> None:
-        """Close what is open, write down how it ended, then tell it: the row is true before a client sees the last event."""
+    async def finish(self, record: ResponseRecord, writer: Writer, ending: Ending, ran: Prepared | None) -> None:
+        """Close what is open, write down how it ended, then tell it: the row is true before a client sees the last event. `ran` is the run,
+        where this process had one."""
+        usage = None if ran is None else ran.usage()
         writer.skip_told()
         ev.move(ev.RESPONSE_MOVES, "in_progress", ending.status)
         self._metrics.responses.labels(ending.status).inc()
@@ -61,6 +62,7 @@ class ResponseLifecycle:
             usage=usage,
             error=ending.error,
             incomplete_reason=ending.reason,
+            network=None if ran is None else ran.network(),
         )
         await writer.tell(ev.ENDING[ending.status], response=ended)
 

@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from limpet.containers.admission import AdmissionCounts
+from limpet.containers.doors import DoorCounts
+from limpet.egress.policy import Reason
 
 _SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 1800)
+ALLOWED = "allowed"
 # A boot takes tens of milliseconds, a look for changes a few.
 _SHORT = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
@@ -38,9 +41,23 @@ class Metrics:
         self._waiting = Gauge("limpet_boxes_waiting", "Callers in the line for a box now", registry=own)
         self._evictions = Counter("limpet_evictions", "Idle boxes that ended for others", registry=own)
         self._stored = Gauge("limpet_stored_bytes", "Bytes that are kept now", ("area", "backend"), registry=own)
+        self._connections = Counter(
+            "limpet_network_connections", "Decisions of the doors of boxes", ("result",), registry=own
+        )
+        self._carried = Counter("limpet_network_bytes", "Bytes that doors carried", ("direction",), registry=own)
+        self._doors = Gauge("limpet_network_doors", "Boxes with a door now", registry=own)
+        self._through = Gauge("limpet_network_open", "Connections of boxes through their doors now", registry=own)
         self._evicted = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """A rate needs the zero before the first."""
         for result in ("booted", "failed"):
-            self._boots.labels(result)  # a rate needs the zero before the first
+            self._boots.labels(result)
+        for result in (ALLOWED, *(reason.value for reason in Reason)):
+            self._connections.labels(result)
+        for direction in ("sent", "received"):
+            self._carried.labels(direction)
 
     def waited(self, seconds: float) -> None:
         self._waits.observe(seconds)
@@ -57,8 +74,15 @@ class Metrics:
     def captured(self, seconds: float) -> None:
         self._captures.observe(seconds)
 
-    def look(self, boxes: AdmissionCounts, stored: Mapping[tuple[str, str], int]) -> None:
+    def reached(self, result: str, *, sent: int, received: int) -> None:
+        self._connections.labels(result).inc()
+        self._carried.labels("sent").inc(sent)
+        self._carried.labels("received").inc(received)
+
+    def look(self, boxes: AdmissionCounts, stored: Mapping[tuple[str, str], int], doors: DoorCounts) -> None:
         """Take in how things stand now: `stored` are bytes by area and backend."""
+        self._doors.set(doors.doors)
+        self._through.set(doors.connections)
         self._living.set(boxes.living)
         self._busy.set(boxes.busy)
         self._waiting.set(boxes.waiting)

@@ -11,6 +11,7 @@ from limpet.containers.manager import ContainerManager
 from limpet.core import ids
 from limpet.core.clock import Clock
 from limpet.core.errors import LimpetError, RequestInvalid
+from limpet.egress.usage import NetworkUsage
 from limpet.responses.checkpoint import Checkpoint
 from limpet.responses.history import History, check_outputs, completed, history, trimmed
 from limpet.responses.inputs import InputFiles, ResolvedFile, marked, unmarked
@@ -43,7 +44,8 @@ CLEARING = 15.0  # seconds for deleting a container that was made for a request 
 @dataclass(slots=True, kw_only=True)
 class Prepared:
     """A run that can begin. `run` is made once, with the writer of its journal. `left_out` are the types of tools that the provider
-    was not given; `made_container`: its container was made for it; `checkpoint` is where its run begins."""
+    was not given; `made_container`: its container was made for it; `checkpoint` is where its run begins; `network` is what its
+    container has used since."""
 
     record: ResponseRecord
     is_stored: bool
@@ -51,6 +53,7 @@ class Prepared:
     make_run: Callable[[Writer], Run]
     made_container: bool = False
     checkpoint: bytes = b""
+    network: Callable[[], NetworkUsage | None] = lambda: None
     _run: Run | None = field(default=None, init=False)
     _writer: Writer | None = field(default=None, init=False)
 
@@ -154,6 +157,7 @@ class Preparer:
             make_run=make_run,
             made_container=target.is_new,
             checkpoint=Checkpoint(note=target.note).encoded(),
+            network=self._containers.networks.usage_from_now(target.container_id),
         )
 
     async def restore(
@@ -180,7 +184,8 @@ class Preparer:
             begun=begun,
         )
         make_run = self._run_maker(asked, parts, self._host(keeps_commands))
-        return Prepared(record=record, is_stored=True, make_run=make_run, made_container=True)
+        network = self._containers.networks.usage_from_now(record.container_id)
+        return Prepared(record=record, is_stored=True, make_run=make_run, made_container=True, network=network)
 
     def _run_maker(self, asked: ParsedRequest, parts: RunParts, host: ShellHost) -> Callable[[Writer], Run]:
         def make_run(writer: Writer) -> Run:

@@ -5,9 +5,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import UNSET, Meta, UnsetType, field
 
+from limpet.containers.network_objects import NetworkSummary, network_summary
 from limpet.core.clock import seconds
 from limpet.core.events import ResponseStatus
 from limpet.core.resources import EXTENSION, Count, Moment, Resource, WireObject, or_unset
+from limpet.egress.usage import NetworkUsage
 from limpet.store.responses import ResponseRecord
 from limpet.upstreams.endings import IncompleteReason, ResponseError
 from limpet.upstreams.usage import Usage
@@ -75,6 +77,7 @@ class Response(Resource, frozen=True, kw_only=True):
     metadata: Json = field(default_factory=dict)
     container_id: Annotated[str | UnsetType, EXTENSION] = UNSET
     notes: Annotated[list[str] | UnsetType, EXTENSION] = UNSET
+    network: Annotated[NetworkSummary | UnsetType, EXTENSION] = UNSET
 
 
 _FIELDS = Response.__struct_fields__
@@ -90,9 +93,10 @@ def response_object(
     usage: Usage | None,
     error: ResponseError | None,
     incomplete_reason: IncompleteReason | None,
+    network: NetworkUsage | None = None,
 ) -> Response:
     """`record.request` holds the create parameters as given, with `tools` already resolved. Times come in microseconds and leave in
-    seconds."""
+    seconds. `network` is what its container used meanwhile, shown where that is anything."""
     request = record.request
     given: Json = {key: request[key] for key in _ECHOED if request.get(key) is not None}
     return Response(
@@ -112,6 +116,7 @@ def response_object(
         usage=usage,
         container_id=or_unset(record.container_id),
         notes=request.get("notes") or UNSET,
+        network=UNSET if network is None or network.is_none else network_summary(network),
         **given,
     )
 

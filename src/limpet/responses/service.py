@@ -281,7 +281,7 @@ class ResponseService:
             await self._lifecycle.announce(prepared.record, writer)
             ending = await self._converse(live)
             await self._end_unused(live)
-            await self._lifecycle.finish(prepared.record, writer, ending, prepared.usage())
+            await self._lifecycle.finish(prepared.record, writer, ending, prepared)
         except anyio.get_cancelled_exc_class():
             if live.is_cancelled:
                 with anyio.CancelScope(shield=True):
@@ -303,8 +303,8 @@ class ResponseService:
         """Its command was ended before this; what it printed until then is kept."""
         try:
             await self._end_unused(live)
-            usage = live.prepared.usage()
-            await self._lifecycle.finish(live.prepared.record, live.prepared.writer, Ending(status="cancelled"), usage)
+            ending = Ending(status="cancelled")
+            await self._lifecycle.finish(live.prepared.record, live.prepared.writer, ending, live.prepared)
         except StoreError as failure:
             live.failure = failure
         except Exception:  # raised here it would end every run

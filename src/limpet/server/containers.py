@@ -65,6 +65,7 @@ def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
         Route("/v1/containers", index, methods=["GET"]),
         Route("/v1/containers/{container_id}", read, methods=["GET"]),
         _change_route(manager, clock),
+        _network_route(manager),
         Route("/v1/containers/{container_id}", delete, methods=["DELETE"]),
     ]
 
@@ -84,6 +85,15 @@ def _change_route(manager: ContainerManager, clock: Clock) -> Route:
         return json_answer(container_object(record, clock.now(), manager.held))
 
     return Route("/v1/containers/{container_id}", change, methods=["POST"])
+
+
+def _network_route(manager: ContainerManager) -> Route:
+    """What a running container has used of its network: an extension."""
+
+    async def read(request: Request) -> Response:
+        return json_answer(await manager.networks.seen(tenant_of(request), request.path_params["container_id"]))
+
+    return Route("/v1/containers/{container_id}/network", read, methods=["GET"])
 
 
 def file_routes(manager: ContainerManager, uploads: Uploads) -> list[Route]:

@@ -167,6 +167,7 @@ def _health_routes(
         runtime=runtime.name,
         metrics=metrics,
         boxes=manager.admission.counts,
+        doors=manager.doors.counts,
         stored=lambda: stored_bytes(database),
         home=home_id(settings.home),
     )

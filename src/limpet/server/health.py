@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from limpet.containers.admission import AdmissionCounts
+from limpet.containers.doors import DoorCounts
 from limpet.core.clock import Clock
 from limpet.core.ports import Probe, Runtime
 from limpet.core.resources import Moment, Resource, WireObject
@@ -80,10 +81,11 @@ def routes(
     runtime: str,
     metrics: Metrics,
     boxes: Callable[[], AdmissionCounts],
+    doors: Callable[[], DoorCounts],
     stored: Callable[[], Awaitable[Mapping[tuple[str, str], int]]],
     home: str,
 ) -> list[Route]:
-    """`home` is the id of the home that is served; `boxes` and `stored` (bytes by area and backend) say how things stand."""
+    """`home` is the id of the home that is served; `boxes`, `doors` and `stored` (bytes by area and backend) say how things stand."""
 
     async def livez(request: Request) -> Response:
         return json_answer(Alive(home=home))
@@ -97,7 +99,7 @@ def routes(
         return json_answer(body, status=200 if probe.works else 503)
 
     async def metrics_page(request: Request) -> Response:
-        metrics.look(boxes(), await stored())
+        metrics.look(boxes(), await stored(), doors())
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return [Route("/livez", livez), Route("/healthz", healthz), Route("/metrics", metrics_page)]

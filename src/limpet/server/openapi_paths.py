@@ -31,6 +31,7 @@ def paths() -> Json:
     return {
         **_responses(),
         **_containers(),
+        **_container_network(),
         **_container_files(),
         **_ports(),
         **_files(),
@@ -109,6 +110,20 @@ def _containers() -> Json:
                 "End a container with its processes and its files",
                 _json("DeletedContainer"),
                 (404, 503),
+            ),
+        },
+    }
+
+
+def _container_network() -> Json:
+    return {
+        "/v1/containers/{container_id}/network": {
+            "parameters": [_in_path("container_id")],
+            "get": _operation(
+                "getContainerNetwork",
+                "What a running container has used of its network since the gateway started; an extension of this gateway",
+                _json("ContainerNetwork"),
+                (400, 404, 503),
             ),
         },
     }

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from limpet.containers.attachments import MARKDOWN, ZIP
+from limpet.containers.network_objects import ContainerNetwork
 from limpet.containers.requested_spec import LEAST_MEMORY, MAX_NAME_BYTES, MOST_FILES, MOST_INLINE, MOST_SKILLS
 from limpet.containers.wire_objects import (
     Container,
@@ -36,7 +37,18 @@ REFERENCE = "#/components/schemas/{name}"
 LISTED: tuple[type[Resource], ...] = (Container, ContainerFile, ContainerPort, File, Skill, SkillVersion)
 ANSWERED: tuple[type[WireObject], ...] = (
     *LISTED,
-    *(PortLink, Response, ShellCallItem, ShellCallOutputItem, Model, ModelList, Alive, GatewayHealth, ErrorAnswer),
+    *(
+        ContainerNetwork,
+        PortLink,
+        Response,
+        ShellCallItem,
+        ShellCallOutputItem,
+        Model,
+        ModelList,
+        Alive,
+        GatewayHealth,
+        ErrorAnswer,
+    ),
     *(DeletedResponse, DeletedContainer, DeletedContainerFile, DeletedFile, DeletedSkill, DeletedSkillVersion),
 )
 

@@ -38,7 +38,7 @@ async def opened_door(
         policy = replace(policy, secret_hosts=tuple(host for secret in interceptor.secrets for host in secret.hosts))
         await cast(NetworkedSandbox, sandbox).trust(interceptor.certificate)
     listeners = await cast(NetworkedSandbox, sandbox).listen(plan_for(policy))
-    door = Door(name, policy, resolve=network.resolver, on_record=write_record, interceptor=interceptor)
+    door = Door(name, policy, resolve=network.resolver, audit=write_record, interceptor=interceptor)
     async with AsyncExitStack() as stack:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(serve_closed, door, listeners)

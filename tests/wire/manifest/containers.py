@@ -328,6 +328,24 @@ CONTAINERS = (
         says="The idle TTL is 20 minutes, or what `[features.containers] default_idle_ttl_secs` says.",
     ),
     Promise(
+        id="container-network-is-shown",
+        owed_by="E",
+        decided="egress",
+        says=(
+            "`GET /v1/containers/{id}/network` tells the hosts that a running container reached and was refused since the gateway "
+            "started, with connections and bytes."
+        ),
+    ),
+    Promise(
+        id="response-summarises-network-use",
+        owed_by="E",
+        decided="egress",
+        says=(
+            "A response whose container used its network meanwhile has `network`: connections, refusals and bytes, in all and by host; "
+            "every other response has no such key."
+        ),
+    ),
+    Promise(
         id="container-ports-are-listed",
         owed_by="C",
         decided="preview of ports",

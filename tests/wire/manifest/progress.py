@@ -16,6 +16,7 @@ EARLY: frozenset[str] = frozenset(
         "background-example-is-accepted",
         "background-response-is-streamed-later",
         "background-runs-as-foreground-does",
+        "container-network-is-shown",
         "containers-post-example-is-accepted",
         "empty-operator-list-grants-nothing",
         "hadrian-background-answers-200",
@@ -26,6 +27,7 @@ EARLY: frozenset[str] = frozenset(
         "hadrian-left-foreground-response-is-cancelled",
         "hosted-tools-of-others-are-relayed-or-left-out",
         "requested-hosts-are-a-subset-of-the-operators",
+        "response-summarises-network-use",
     }
 )
 
