@@ -14,6 +14,7 @@ from limpet.core.errors import SandboxClosed, SandboxGone
 from limpet.core.ports import Sandbox
 from limpet.runtimes.bubblewrap import BubblewrapRuntime, box_connections
 from limpet.runtimes.bubblewrap.box_connections import Listener, NotTheBox, read_table
+from limpet.runtimes.bubblewrap.namespace_sockets import Request, open_in_thread
 from tests.runtimes.bubblewrap.boxes import box_of, run
 from tests.support.users import again_as_an_ordinary_user
 
@@ -152,7 +153,7 @@ def _opened_by_root(pid: int) -> socket.socket:
     """A listener in the box's namespace that is not the box's."""
     namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
-        opened = box_connections._in_thread(namespace, socket.AF_INET)
+        (opened,) = open_in_thread(namespace, Request(unconnected=[socket.AF_INET]))
     finally:
         os.close(namespace)
     opened.bind(("127.0.0.1", 0))

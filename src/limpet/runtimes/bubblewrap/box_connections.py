@@ -1,27 +1,18 @@
 """What listens in a box, and connections to it from outside, made in the box's network namespace and nowhere else.
 
 A connection is a socket that is made in that namespace and so stays in it, wherever it is used: its loopback is the box's, never the
-host's. A thread of its own enters the namespace where this process is root; an ordinary user must enter the user namespace that owns it
-first, which only a process of one thread may do (setns(2)): this file is then run as a program, which hands the socket out and ends.
-Standard library only, so that it can be. Nothing of the box's is run or believed here: `tests/runtimes/bubblewrap/test_box_connections.py`.
+host's. Nothing of the box's is run or believed here: `tests/runtimes/bubblewrap/test_box_connections.py`.
 """
 
-import ctypes
-import fcntl
 import os
 import re
 import socket
 import struct
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-_NEW_NETWORK, _NEW_USER = 0x40000000, 0x10000000  # sched.h
-_OWNER = 0xB701  # NS_GET_USERNS (ioctl_ns(2))
-_HANDED_WITHIN = 10.0
+from limpet.runtimes.bubblewrap.namespace_sockets import Request, open_sockets
+
 MOST_TABLE = 1 << 20  # bytes that are read of a table: about 7,000 sockets
 # sl local_address rem_address st tx:rx tr:when retrnsmt uid … (proc_pid_net(5), "tcp"); 0A is LISTEN (net/tcp_states.h)
 _LISTENS = re.compile(
@@ -78,7 +69,7 @@ def unconnected(pid: int, started: str, listener: Listener) -> socket.socket:
     namespace = _namespace(pid, started)
     try:
         family = socket.AF_INET6 if ":" in listener.address else socket.AF_INET
-        opened = _in_thread(namespace, family) if os.geteuid() == 0 else _in_program(namespace, family)
+        (opened,) = open_sockets(namespace, Request(unconnected=[family]))
     finally:
         os.close(namespace)
     opened.setblocking(False)
@@ -100,68 +91,9 @@ def _namespace(pid: int, started: str) -> int:
     return namespace
 
 
-def _in_thread(namespace: int, family: int) -> socket.socket:
-    opened: list[socket.socket] = []
-    failed: list[OSError] = []
-
-    def enter() -> None:
-        try:
-            _enter(namespace, _NEW_NETWORK)
-            opened.append(socket.socket(family, socket.SOCK_STREAM))
-        except OSError as error:
-            failed.append(error)
-
-    # Not one of a pool: this thread is in that namespace for ever, and ends here.
-    thread = threading.Thread(target=enter, name="limpet enters a box's network")
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return opened[0]
-
-
-def _in_program(namespace: int, family: int) -> socket.socket:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.settimeout(_HANDED_WITHIN)
-        words = ["/usr/bin/python3", "-I", "-S", "-c", Path(__file__).read_text(encoding="utf-8")]
-        words += [str(namespace), str(theirs.fileno()), str(int(family))]
-        with subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(namespace, theirs.fileno()), env={}
-        ) as program:
-            theirs.close()
-            try:
-                _, handed, _, _ = socket.recv_fds(ours, 16, 1)
-            except OSError:
-                program.kill()
-                raise
-        if not handed:
-            raise OSError("entering a box's network failed")
-        return socket.socket(fileno=handed[0])
-
-
-def _enter(namespace: int, kind: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.setns(namespace, kind) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"entering a box's namespace: {os.strerror(number)}")
-
-
 def _read(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read(MOST_TABLE)
     except OSError:
         return b""
-
-
-def _hand_out(namespace: int, channel: int, family: int) -> None:
-    """The program: enter the owner of the network namespace, then it, and send a socket through the channel."""
-    _enter(fcntl.ioctl(namespace, _OWNER), _NEW_USER)
-    _enter(namespace, _NEW_NETWORK)
-    with socket.socket(fileno=channel) as out, socket.socket(family, socket.SOCK_STREAM) as opened:
-        socket.send_fds(out, [b"."], [opened.fileno()])
-
-
-if __name__ == "__main__":
-    _hand_out(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
