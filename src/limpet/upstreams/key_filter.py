@@ -1,5 +1,6 @@
 """Takes a provider's key out of what the provider says: out of texts, out of events, and out of texts that come in pieces."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +20,15 @@ def _without(text: str, found: Iterable[str]) -> str:
     return text
 
 
+_ESCAPED_ASCII = b"\\u00"  # some encoders of JSON write +, &, < and others so
+
+
 class KeyFilter:
     """Takes a provider's key out of its events. Costs one search for each spelling where the key is not there."""
 
-    # What says of which kind a thing is: a short key may be such a word, and the event would be none of the protocol any more.
+    # What says of which kind a thing is, in small words: a short key may be one, and the event would be none of the protocol any more.
     _KINDS = frozenset({"type", "object", "status", "role"})
+    _WORDS = re.compile(r"[a-z]+(?:[._][a-z]+)*")
 
     def __init__(self, key: Secret | None) -> None:
         self._texts = found = spellings(key)
@@ -32,12 +37,12 @@ class KeyFilter:
         self._first = frozenset(text[0] for text in found)
         self._longest = max(map(len, found), default=1) - 1
 
-    def holds_key(self, data: bytes) -> bool:
-        """Whether an event's JSON has the key in it."""
-        for spelling in self._spellings:  # noqa: SIM110 - of every event: a loop takes half of the time of a generator
+    def may_hold_key(self, data: bytes) -> bool:
+        """Whether an event's JSON has the key in it, or escapes characters of ASCII, which may be the key's."""
+        for spelling in self._spellings:
             if spelling in data:
                 return True
-        return False
+        return bool(self._spellings) and _ESCAPED_ASCII in data
 
     def hide(self, value: Any) -> Any:
         """A decoded event without the key, in names as in values."""
@@ -47,12 +52,31 @@ class KeyFilter:
             case list():
                 return [self.hide(each) for each in value]
             case dict():
-                return {
-                    name: each if name in self._KINDS and isinstance(each, str) else self.hide(each)
+                shown = {
+                    name if self._WORDS.fullmatch(name) else self.hide_in(name): each
+                    if self._is_kind(name, each)
+                    else self.hide(each)
                     for name, each in value.items()
                 }
+                if shown.get("logprobs") and (shown != value or self._spells_key(value["logprobs"])):
+                    shown["logprobs"] = []
+                return shown
             case _:
                 return value
+
+    def _is_kind(self, name: str, value: object) -> bool:
+        return name in self._KINDS and isinstance(value, str) and self._WORDS.fullmatch(value) is not None
+
+    def _spells_key(self, tokens: object) -> bool:
+        """Whether the tokens of a text (`logprobs`) make up the key together: each has a part of it, as text and as bytes."""
+        given = [each for each in tokens if isinstance(each, dict)] if isinstance(tokens, list) else []
+        text = "".join(str(each.get("token")) for each in given)
+        data = bytes(
+            byte for each in given for byte in each.get("bytes") or () if isinstance(byte, int) and 0 <= byte < 256
+        )
+        return any(spelling in text for spelling in self._texts) or any(
+            spelling in data for spelling in self._spellings
+        )
 
     def hide_in(self, text: str) -> str:
         """A text without the key."""
@@ -109,7 +133,7 @@ class _OpenText:
 class SplitEvents:
     """Events of the Responses API whose `delta` is text: a key that is split over several of them is in none."""
 
-    _PLACES = ("type", "item_id", "output_index", "content_index", "summary_index")
+    _PLACES = ("type", "item_id", "output_index", "content_index", "summary_index", "command_index")
 
     def __init__(self, keys: KeyFilter) -> None:
         self._filter = keys

@@ -93,7 +93,7 @@ class RelayUpstream:
             raise UpstreamBroken(self.name, "an event is not JSON; it was cut or garbled.") from error
         if not isinstance(event, dict):
             raise UpstreamBroken(self.name, "an event is not a JSON object.")
-        return key.hide(event) if key.holds_key(data) else event
+        return key.hide(event) if key.may_hold_key(data) else event
 
     def _read(self, reader: RelayEventReader, event: dict[str, Any]) -> list[TurnEvent]:
         try:
