@@ -8,9 +8,10 @@ no processes: a command ends when its background jobs have ended.
 import re
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import Self
 
 import anyio
@@ -42,6 +43,27 @@ _ENDED = "in memory a reading of /dev/zero, /dev/full, /dev/random or /dev/urand
 _NO_COUNT = 1 << 62
 
 
+class _Sink(partial[Coroutine[object, object, None]]):
+    """What bashkit calls with output, one call after the other, and awaits; but not what it got while it was being cancelled. It takes
+    coroutine functions and partial ones of these."""
+
+    _last: Coroutine[object, object, None] | None = None
+    _is_closed = False
+
+    def __call__(self, data: bytes) -> Coroutine[object, object, None]:
+        self._last = last = super().__call__(data)
+        if self._is_closed:
+            last.close()
+        return last
+
+    def close(self) -> None:
+        """Its command has ended: Python warns of a coroutine that is dropped before it ran or was closed."""
+        self._is_closed = True
+        if self._last is not None and getcoroutinestate(self._last) == CORO_CREATED:
+            self._last.close()
+        self._last = None
+
+
 class MemoryProcess(SpooledProcess):
     """core.ports.Process without processes. `run` carries it; cancelling its scope stops the interpreter."""
 
@@ -52,6 +74,16 @@ class MemoryProcess(SpooledProcess):
         self._timeout = command.timeout
         self._scope = anyio.CancelScope()
         self._aborted = False
+        self._sinks: list[_Sink] = []
+
+    def leave(self, error: Exception) -> None:
+        super().leave(error)
+        self._close_sinks()
+
+    async def forget(self) -> None:
+        await super().forget()
+        if self.has_ended:
+            self._close_sinks()
 
     def notes(self) -> tuple[str, ...]:
         return (_ENDED,) if self.has_ended and _ENDLESS.search(self._text) else ()
@@ -95,8 +127,14 @@ class MemoryProcess(SpooledProcess):
         await self._spool.append("stderr", f"bash: {result.error}\n".encode())
         return Exited(2 if result.error.startswith("parse error") else result.exit_code)
 
+    def _close_sinks(self) -> None:
+        while self._sinks:
+            self._sinks.pop().close()
+
     def _sink(self, stream: Stream) -> Callable[[bytes], Awaitable[None]]:
-        return partial(self._spool.append, stream)
+        sink = _Sink(self._spool.append, stream)
+        self._sinks.append(sink)
+        return sink
 
 
 class MemorySandbox(OpenSandbox):
