@@ -16,7 +16,7 @@ from limpet.store.journal import Journal
 from limpet.store.open_journal import OpenJournal
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.store.settings import DatabaseSettings
-from limpet.store.sqlite import connect
+from limpet.store.sqlite import connect, locate
 
 LOGS = 50
 EVENTS = 100
@@ -29,7 +29,7 @@ FLOOR = f"sqlite3 executemany, {BATCH} a transaction"
 async def rows(scale: Scale) -> list[Line]:
     with tempfile.TemporaryDirectory() as home:
         async with Database(DatabaseSettings(), home=Path(home)) as db, Journal(db) as journal:
-            bare = Bare(connect(db.place), [await _response(db) for _ in range(LOGS)])
+            bare = Bare(connect(locate("", home=Path(home))), [await _response(db) for _ in range(LOGS)])
             ours = [journal.begin(await _response(db), tenant="default", stored=True) for _ in range(LOGS)]
             many = await by_turns(
                 partial(_append, ours), partial(_append_followed, journal, ours), bare.many, n=scale.of(30)

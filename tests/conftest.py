@@ -28,6 +28,20 @@ def home() -> Iterator[Path]:
         yield home
 
 
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A server of the run's own (`tests.support.postgres.Server`)."""
+    from tests.support.postgres import found_programs, server  # noqa: PLC0415 - only tests that need it load its driver
+
+    if found_programs() is None:
+        pytest.skip(
+            "PostgreSQL is not installed: neither /usr/lib/postgresql/*/bin nor the PATH has initdb and postgres"
+        )
+    own = tmp_path_factory.getbasetemp()
+    with server(own.parent if hasattr(request.config, "workerinput") else own) as started:
+        yield started
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from tests.support.scheduling import FilesTogether  # noqa: PLC0415 - only where xdist is there

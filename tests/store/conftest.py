@@ -1,4 +1,4 @@
-"""What the tests of the store share: an open database, once in a file and once in memory, and records to put into it."""
+"""What the tests of the store share: an open database, in a file, in memory and on PostgreSQL, and records to put into it."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,10 +11,18 @@ from limpet.store.settings import DatabaseSettings
 from tests.store.disk import Disk, small_disk
 
 
-@pytest.fixture(params=["file", "memory"])
-async def db(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    url = "" if request.param == "file" else "sqlite::memory:"
-    async with Database(DatabaseSettings(url=url), home=tmp_path) as db:
+@pytest.fixture(params=["file", "memory", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "postgres":
+        with request.getfixturevalue("postgres").database() as url:
+            yield url
+    else:
+        yield "" if request.param == "file" else "sqlite::memory:"
+
+
+@pytest.fixture
+async def db(database_url: str, tmp_path: Path) -> AsyncIterator[Database]:
+    async with Database(DatabaseSettings(url=database_url), home=tmp_path) as db:
         yield db
 
 

@@ -206,10 +206,9 @@ async def test_a_full_disk_is_refused_and_works_once_there_is_room(disk: Disk) -
 @pytest.mark.parametrize(
     "url, said",
     [
-        ("postgresql://me:secret@db/limpet", "PostgreSQL is not built yet. Use sqlite"),
-        ("postgresql+asyncpg://db/limpet", "PostgreSQL is not built yet. Use sqlite"),
-        ("mysql://db/limpet", "'mysql' is not a kind of database. Use sqlite"),
-        ("limpet.db", "'limpet.db' is not a kind of database. Use sqlite"),
+        ("postgresql+asyncpg://db/limpet", "'postgresql+asyncpg' is not a kind of database. Write"),
+        ("mysql://db/limpet", "'mysql' is not a kind of database. Write"),
+        ("limpet.db", "'limpet.db' is not a kind of database. Write"),
         ("sqlite:", "It names no file"),
         ("sqlite:///dir/", "It names no file"),
         ("sqlite:////", "It names no file"),

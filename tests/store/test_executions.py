@@ -1,28 +1,29 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from limpet.core.errors import StoreFailed
 from limpet.store.database import Database
 from limpet.store.executions import Executions
-from limpet.store.sqlite import connect
+from limpet.store.settings import DatabaseSettings
 from tests.store.samples import an_execution
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_intent_is_committed_when_it_returns(db: Database) -> None:
+async def test_an_intent_is_committed_when_it_returns(db: Database, database_url: str, tmp_path: Path) -> None:
     await Executions(db).intend(an_execution("resp_1"))
-    other = connect(db.place)
-    assert other.execute("SELECT exec_id, boot_id, finished_at FROM executions").fetchall() == [
-        ("resp_1.0.0.0", "boot-1", None)
-    ]
-    other.close()
+    if database_url == "sqlite::memory:":
+        return
+    async with Database(DatabaseSettings(url=database_url), home=tmp_path) as other:
+        found = await Executions(other).of_response("resp_1")
+    assert [(row.exec_id, row.boot_id, row.finished_at) for row in found] == [("resp_1.0.0.0", "boot-1", None)]
 
 
 async def test_a_command_is_intended_once(db: Database) -> None:
     await Executions(db).intend(an_execution("resp_1"))
-    with pytest.raises(StoreFailed, match="UNIQUE"):
+    with pytest.raises(StoreFailed, match=r"(?i)unique"):
         await Executions(db).intend(an_execution("resp_1", boot_id="boot-2"))
     assert await Executions(db).of_response("resp_1") == [an_execution("resp_1")]
 

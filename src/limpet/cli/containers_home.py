@@ -16,9 +16,8 @@ from limpet.core.clock import SystemClock
 from limpet.core.errors import HomeUnusable, LimpetError
 from limpet.core.ports import Held
 from limpet.store.containers import Containers
-from limpet.store.database import Database
+from limpet.store.database import Database, may_exist
 from limpet.store.settings import DatabaseSettings
-from limpet.store.sqlite import locate
 
 if TYPE_CHECKING:
     from limpet.wiring.boxes import HomeContainers
@@ -92,8 +91,7 @@ class HomePlace:
 
     def _database(self) -> DatabaseSettings:
         settings = self._config.database
-        path = locate(settings.url or "", home=self._config.home).path
-        if path is None or not path.exists():
+        if not may_exist(settings, home=self._config.home):
             raise HomeFailed(
                 f"There are no containers in {self._config.home}, and no gateway was named or answers. Set LIMPET_HOME, or name "
                 "a gateway with --url."

@@ -22,8 +22,7 @@ from limpet.core.command import Lost, Position
 from limpet.core.errors import HomeUnusable, LimpetError, OfferMissing, SandboxGone, StoreError
 from limpet.core.ports import Offer, Process, Runtime, Sandbox
 from limpet.store.containers import ContainerRecord, Containers
-from limpet.store.database import Database
-from limpet.store.sqlite import locate
+from limpet.store.database import Database, may_exist
 from limpet.workspace.shell import SandboxShell, Shell
 
 RECENT = 64 << 10  # bytes of a shell's output that are shown again when it is joined
@@ -62,8 +61,7 @@ async def _join(wanted: Joining) -> int:
     config = load_config(wanted.config)
     async with AsyncExitStack() as stack:
         settings = config.database
-        path = locate(settings.url or "", home=config.home).path
-        if path is None or not path.exists():
+        if not may_exist(settings, home=config.home):
             raise JoinFailed(f"There are no containers in {config.home}. Start a gateway there, or set LIMPET_HOME.")
         rows = Containers(await stack.enter_async_context(Database(settings, home=config.home)))
         record = await _running(rows, wanted.container, config)

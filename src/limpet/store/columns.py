@@ -1,20 +1,32 @@
-"""How our values look in a column, in every dialect: JSON, a path, numbers that grow and numbers without a sign."""
+"""How our values look in a column, in every dialect: text, JSON, a path, numbers that grow and numbers without a sign."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from sqlalchemy import BigInteger, Dialect, Integer, LargeBinary, Text
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Dialect, Integer, LargeBinary
 from sqlalchemy.types import TypeDecorator
 
 # SQLite counts by itself only in a column declared INTEGER; there it holds 64 bits, as BIGINT does elsewhere.
 Number = BigInteger().with_variant(Integer(), "sqlite")
 
 
+class Text(TypeDecorator[str]):
+    """Text of any length. PostgreSQL keeps no character of the number 0: there it becomes its picture, U+2400."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None] | None:
+        return _pictured if dialect.name == "postgresql" else None
+
+
 class Json(TypeDecorator[Any]):
     """A JSON value, kept as text; None is NULL. Text with lone surrogates, which clients can send as escapes, survives."""
 
-    impl = Text
+    impl = sa.Text
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
@@ -48,6 +60,10 @@ class Unsigned(TypeDecorator[int]):
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:
         return None if value is None else value % (1 << 64)
+
+
+def _pictured(value: str | None) -> str | None:
+    return value.replace("\0", "\u2400") if value is not None and "\0" in value else value
 
 
 def to_json(value: Any) -> str:

@@ -4,7 +4,6 @@ One writer commits for all open logs (group commit). When it is idle it commits 
 next batch, so there is no timer and the only wait is for the disk. Readers are woken; they never poll.
 """
 
-import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
@@ -14,21 +13,18 @@ from typing import Self
 
 import anyio
 from anyio import to_thread
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
-from limpet.core.errors import StoreFailed
+from limpet.core.errors import LimpetError, StoreFailed
+from limpet.store.backend import JournalWriter, TakenOver
 from limpet.store.database import Database
-from limpet.store.entries import Entry, Row, epoch_of, insert_rows, keep_checkpoint, read_entries, row_of, transaction
+from limpet.store.entries import COLUMNS, PAGE, Entry, row_of
 from limpet.store.open_journal import OpenJournal
-from limpet.store.sqlite import connect, why
 from limpet.store.tables import journal
 
 # Where `append` begins to wait. Together they also bound how long one batch keeps other writers waiting.
 UNCOMMITTED_ENTRIES = 1000
 UNCOMMITTED_BYTES = 4 * 1024 * 1024
-
-# Of the driver, for what it cannot put on disk, and for a value that fits in no column.
-FAILURES = (sqlite3.Error, ValueError, OverflowError)
 
 TAKEN_OVER = "Another process carries this response now; what this one appends to it is refused."
 
@@ -40,10 +36,6 @@ class _Piece:
     log: OpenJournal
     entries: list[Entry]
     checkpoint: bytes | None = None
-
-
-class _TakenOver(Exception):
-    """The epoch of a log's run is not the newest any more."""
 
 
 class Journal:
@@ -59,14 +51,11 @@ class Journal:
         self._room = anyio.Event()
         self._ending = False
         self._thread = anyio.CapacityLimiter(1)
-        self._connection: sqlite3.Connection | None = None
+        self._writer: JournalWriter | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        try:
-            self._connection = await to_thread.run_sync(connect, self._db.place)
-        except sqlite3.Error as error:
-            raise StoreFailed(why(error)) from error
+        self._writer = await to_thread.run_sync(self._connect)
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(self._write_batches)
         return self
@@ -84,9 +73,9 @@ class Journal:
                 if not log.is_finished:
                     log.fail("The journal was closed before all of it was written.")
             self._logs.clear()
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
 
     def begin(self, response_id: str, *, tenant: str, stored: bool, epoch: int | None = None) -> OpenJournal:
         """Open a new log. A stored one needs its response's row to be there; the other kind is kept in memory, until `forget`."""
@@ -205,11 +194,15 @@ class Journal:
     def _commit(self, batch: list[_Piece]) -> dict[OpenJournal, str]:
         """Put it on disk; which logs failed, and why. In the writer's thread."""
         logs = list(dict.fromkeys(piece.log for piece in batch))
+        assert self._writer is not None, "the journal is not open"
         try:
-            self._insert(batch, logs)
-        except (*FAILURES, _TakenOver) as error:
+            self._insert(self._writer, batch, logs)
+        except TakenOver:
             if len(logs) == 1:
-                return {logs[0]: TAKEN_OVER if isinstance(error, _TakenOver) else why(error)}
+                return {logs[0]: TAKEN_OVER}
+        except self._writer.failures as error:
+            if len(logs) == 1:
+                return {logs[0]: self._db.backend.explain(error)}
         else:
             return {}
         # One log must not take the others down with it: each in a transaction of its own.
@@ -218,19 +211,20 @@ class Journal:
             failed |= self._commit([piece for piece in batch if piece.log is log])
         return failed
 
-    def _insert(self, batch: list[_Piece], logs: Sequence[OpenJournal]) -> None:
-        assert self._connection is not None, "the journal is not open"
-        rows: list[Row] = [
-            row_of(piece.log.response_id, piece.log.tenant, entry) for piece in batch for entry in piece.entries
-        ]
-        with transaction(self._connection) as connection:
-            for log in logs:
-                if log.epoch is not None and epoch_of(connection, log.response_id) != log.epoch:
-                    raise _TakenOver
-            insert_rows(connection, rows)
-            for piece in batch:
-                if piece.checkpoint is not None:
-                    keep_checkpoint(connection, piece.log.response_id, piece.checkpoint)
+    def _insert(self, writer: JournalWriter, batch: list[_Piece], logs: Sequence[OpenJournal]) -> None:
+        writer.commit(
+            [row_of(piece.log.response_id, piece.log.tenant, entry) for piece in batch for entry in piece.entries],
+            epochs={log.response_id: log.epoch for log in logs if log.epoch is not None},
+            checkpoints=[(piece.log.response_id, piece.checkpoint) for piece in batch if piece.checkpoint is not None],
+        )
+
+    def _connect(self) -> JournalWriter:
+        try:
+            return self._db.backend.journal_writer()
+        except Exception as error:
+            if isinstance(error, LimpetError):
+                raise
+            raise StoreFailed(self._db.backend.explain(getattr(error, "orig", None) or error)) from error
 
     def _publish(self, batch: list[_Piece], failed: dict[OpenJournal, str]) -> None:
         for piece in batch:
@@ -253,3 +247,16 @@ class Journal:
         self._entries += sign * len(entries)
         for entry in entries:
             self._bytes += sign * len(entry.data)
+
+
+async def read_entries(db: Database, response_id: str, *, after: int, limit: int = PAGE) -> list[Entry]:
+    """The next committed entries behind `after`, oldest first; none where there are no more."""
+    wanted = [journal.c[name] for name in COLUMNS if name not in ("response_id", "tenant")]
+    query = (
+        select(*wanted)
+        .where(journal.c.response_id == response_id, journal.c.seq > after)
+        .order_by(journal.c.seq)
+        .limit(limit)
+    )
+    rows = await db.read(lambda connection: connection.execute(query).all())
+    return [Entry(*row) for row in rows]

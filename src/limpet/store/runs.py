@@ -43,9 +43,11 @@ class Runs:
         processes that try, one gets a run. Times in microseconds UTC."""
         unfinished = runs.c.response_id.in_(select(responses.c.id).where(responses.c.status.in_(UNFINISHED)))
         silent = unfinished & (runs.c.owner != owner) & (runs.c.heartbeat_at <= silent_since)
+        # One that another process writes to or claims at this moment is its; where there are row locks, waiting for them could take long.
+        free = select(runs.c.response_id).where(silent).order_by(runs.c.response_id).with_for_update(skip_locked=True)
         claim = (
             update(runs)
-            .where(silent)
+            .where(silent, runs.c.response_id.in_(free))
             .values(owner=owner, epoch=runs.c.epoch + 1, heartbeat_at=at)
             .returning(runs.c.response_id, runs.c.tenant, runs.c.epoch, runs.c.checkpoint)
         )

@@ -1,7 +1,11 @@
-"""Opening a database file: checks that it is SQLite, ours and not newer than this program, and migrates it, all or nothing."""
+"""Opening a database file: checks that it is SQLite, ours and not newer than this program, and migrates it, all or nothing.
+
+What holds for every kind of database: the steps, their newest one, and the refusal of what a newer program wrote.
+"""
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 from alembic import command
@@ -18,6 +22,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 # SQLite's own mark for whose file it is: "LMPT".
 APPLICATION_ID = 0x4C4D5054
 OPEN_SECONDS = 2.0
+VERSIONS = "alembic_version"  # the table that says how new the others are
 
 
 def prepare(place: DatabaseFile, *, migrations: Path = MIGRATIONS) -> sqlite3.Connection:
@@ -57,13 +62,24 @@ def _check_it_is_ours(connection: sqlite3.Connection, place: DatabaseFile, migra
     if not tables:
         return
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if application != APPLICATION_ID or "alembic_version" not in tables:
+    if application != APPLICATION_ID or VERSIONS not in tables:
         raise DatabaseUnusable(place.url, "It belongs to another program.", "Set [database] url to another file.")
-    versions = [version for (version,) in connection.execute("SELECT version_num FROM alembic_version")]
+    versions = [version for (version,) in connection.execute(f"SELECT version_num FROM {VERSIONS}")]
+    refuse_newer(versions, place.url, migrations)
+
+
+def head(migrations: Path = MIGRATIONS) -> str | None:
+    """The newest version that this program knows."""
+    return ScriptDirectory(str(migrations)).get_current_head()
+
+
+def refuse_newer(versions: Sequence[str], shown: str, migrations: Path = MIGRATIONS) -> str:
+    """The version of a database's tables. DatabaseUnusable where this program does not know it."""
     steps = ScriptDirectory(str(migrations))
     if (version := ", ".join(versions)) not in {step.revision for step in steps.walk_revisions()}:
         reason = f"A newer Limpet wrote it (tables {version}; this one knows them up to {steps.get_current_head()})."
-        raise DatabaseUnusable(place.url, reason, "Run that Limpet or a newer one, or restore a backup from before.")
+        raise DatabaseUnusable(shown, reason, "Run that Limpet or a newer one, or restore a backup from before.")
+    return version
 
 
 def _write_ahead(connection: sqlite3.Connection, place: DatabaseFile) -> None:
@@ -80,7 +96,7 @@ def _migrate(connection: sqlite3.Connection, place: DatabaseFile, migrations: Pa
     event.listen(engine, "begin", lambda wrapped: wrapped.exec_driver_sql("BEGIN IMMEDIATE"))
     with engine.begin() as transaction:
         _check_it_is_ours(connection, place, migrations)
-        _upgrade(transaction, migrations)
+        upgrade(transaction, migrations)
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         if broken := connection.execute("PRAGMA foreign_key_check").fetchall():
             reason = f"{len(broken)} rows refer to rows that are missing."
@@ -88,7 +104,8 @@ def _migrate(connection: sqlite3.Connection, place: DatabaseFile, migrations: Pa
     connection.execute("PRAGMA foreign_keys=ON")
 
 
-def _upgrade(connection: Connection, migrations: Path) -> None:
+def upgrade(connection: Connection, migrations: Path = MIGRATIONS) -> None:
+    """All steps that are missing, in the transaction of this connection."""
     config = Config()
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

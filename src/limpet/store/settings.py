@@ -9,14 +9,18 @@ from limpet.core.settings import Positive
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSettings:
     """`[database]`. `url` is `sqlite:///path` (relative to the working directory; an absolute path has four slashes, or
-    `sqlite:/path`), `sqlite::memory:` for tests, or None for `limpet.db` in the home directory."""
+    `sqlite:/path`), `sqlite::memory:` for tests, `postgresql://user:password@host:port/name`, or None for `limpet.db` in the home
+    directory."""
 
     url: str | None = None
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """See `core.settings.Checked`."""
-        if self.url is not None and not self.url.startswith("sqlite:"):
-            yield "url", 'only SQLite is built; write "sqlite:" and a path'
+        if self.url is not None and not self.url.startswith(("sqlite:", "postgresql:", "postgres:")):
+            yield (
+                "url",
+                'names no kind of database; write "sqlite:" and a path, or "postgresql://user:password@host/database"',
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

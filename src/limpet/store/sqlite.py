@@ -41,11 +41,10 @@ def locate(url: str, *, home: Path) -> DatabaseFile:
         return _file(home / "limpet.db", shown)
     scheme, _, rest = url.partition(":")
     if scheme != "sqlite":
-        kind = (
-            "PostgreSQL is not built yet" if scheme.startswith("postgres") else f"{scheme!r} is not a kind of database"
-        )
         raise DatabaseUnusable(
-            _without_password(url), f"{kind}.", 'Use sqlite: leave [database] url out, or set it to "sqlite:///path".'
+            _without_password(url),
+            f"{scheme!r} is not a kind of database.",
+            'Write "sqlite:///path" or "postgresql://…".',
         )
     path = rest.removeprefix("///")
     if path == ":memory:":

@@ -14,11 +14,10 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Table,
-    Text,
     UniqueConstraint,
 )
 
-from limpet.store.columns import Json, Number, Path, Unsigned
+from limpet.store.columns import Json, Number, Path, Text, Unsigned
 
 metadata = MetaData(
     naming_convention={

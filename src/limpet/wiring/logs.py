@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import structlog
 
@@ -20,7 +21,18 @@ _VARIABLES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "LIMPET_MCP_TOKEN", 
 
 def protect_secrets(config: "Config", environ: Mapping[str, str] = os.environ) -> None:
     """From now on no error and no log line of this process shows a secret of these settings."""
-    protect([*secrets_in(config), *(Secret(environ.get(name, "")) for name in _VARIABLES)])
+    variables = (Secret(environ.get(name, "")) for name in _VARIABLES)
+    protect([*secrets_in(config), *_passwords_in(config.database.url or ""), *variables])
+
+
+def _passwords_in(url: str) -> list[Secret]:
+    """As it stands there, and as it is meant."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return []
+    written = [parts.password or "", *parse_qs(parts.query).get("password", [])]
+    return [Secret(spelling) for password in written for spelling in {password, unquote(password)} if password]
 
 
 def log_to_stderr(name: str = "info") -> None:
