@@ -105,6 +105,58 @@ def test_a_runtime_that_takes_no_input_says_that_it_was_not_read(limpet: Limpet)
     assert done.stderr == "limpet: the runtime memory takes no standard input; it was not read.\n"
 
 
+@pytest.fixture
+def apart() -> Iterator[dict[str, str]]:
+    """The variable of a home that boxes can have their things in."""
+    with home_apart() as home:
+        yield {"LIMPET_HOME": str(home)}
+
+
+def test_a_host_that_is_not_allowed_is_refused_with_those_that_are(limpet: Limpet, apart: dict[str, str]) -> None:
+    asked = "curl -sS http://evil.example/; getent hosts good.example a.wide.example wide.example evil.example"
+    done = limpet("run", "--allow", "good.example", "--allow-host", "*.wide.example", "--", asked, **apart)
+    refusal, *names = done.stdout.splitlines()
+    assert refusal == (
+        "Blocked by network policy: evil.example is not a host that this container may reach. "
+        "Allowed: good.example, *.wide.example. Do not retry: the answer will be the same."
+    ), done.stderr
+    assert [name.split() for name in names] == [["198.18.0.1", "good.example"], ["198.18.0.1", "a.wide.example"]]
+
+
+def test_without_an_allowed_host_there_is_no_door(limpet: Limpet, apart: dict[str, str]) -> None:
+    done = limpet("run", "--", "env | grep -ci _proxy; getent hosts good.example; echo $?", **apart)
+    assert (done.returncode, done.stdout) == (0, "0\n2\n"), done.stderr
+
+
+def test_open_means_every_name_and_still_no_address(limpet: Limpet, apart: dict[str, str]) -> None:
+    done = limpet("run", "--allow", "open", "--", "curl -sS http://10.0.0.1/; getent hosts any.example", **apart)
+    assert "addresses cannot be reached, only names" in done.stdout, done.stderr
+    assert done.stdout.endswith(" any.example\n")
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (("--allow", "*"), "every host"),
+        (("--allow", "https://good.example"), "is a URL"),
+        (("--allow", "1.1.1.1"), "is an address"),
+        (("--allow", "open", "--allow", "good.example"), "stands alone"),
+        (("--runtime", "memory", "--allow", "good.example"), "network_policy"),
+        (("--runtime", "local", "--unsafe-local", "--allow", "good.example"), "network_policy"),
+    ],
+)
+def test_what_cannot_be_allowed_is_refused_in_one_line_and_nothing_runs(
+    limpet: Limpet, words: tuple[str, ...], says: str
+) -> None:
+    done = limpet("run", *words, "--", "echo ran")
+    assert (done.returncode in (1, 2), done.stdout, says in done.stderr, done.stderr.count("\n")) == (
+        True,
+        "",
+        True,
+        1,
+    ), done.stderr
+
+
 def test_the_module_is_the_program(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "limpet", "--help"],

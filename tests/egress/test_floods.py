@@ -2,12 +2,16 @@
 
 import socket
 import threading
+import tracemalloc
+from contextlib import AsyncExitStack
 
 import anyio
 import pytest
 
+from limpet.egress.policy import read_policy
 from limpet.egress.record_throttle import BURST
 from limpet.egress.records import EgressRecord
+from limpet.egress.streams import PIECE
 from tests.server.test_port_floods import FLOOD_SECONDS, LEAST_BEATS, beating
 from tests.support.doors import open_door, policy_for, upstream
 
@@ -68,3 +72,28 @@ async def test_refused_requests_of_one_box_write_few_lines_and_are_all_counted()
     assert (usage.refused, len(door.records)) == (asked, asked)
     assert sum(line.count for line in lines) == asked
     assert len(lines) <= BURST + 100
+
+
+async def test_tunnels_that_wait_hold_little_memory() -> None:
+    tunnels = 20
+    with upstream("api.good.example", tls=False) as up:
+        policy = read_policy([], services={"db": f"127.0.0.1:{up.port}"})
+        target = f"db.host.internal:{up.port}"
+        async with open_door(policy) as door, AsyncExitStack() as stack:
+            tracemalloc.start()
+            stack.callback(tracemalloc.stop)
+            before = held_by_doors()
+            for _ in range(tunnels):
+                opened = await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", door.port))
+                await opened.send(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+                assert (await opened.receive()).startswith(b"HTTP/1.1 200")
+                await opened.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")  # both ways have carried something
+                assert (await opened.receive()).endswith(b"hello")
+            assert held_by_doors() - before < tunnels * 32_768 + 2 * PIECE
+            assert door.door.connections == tunnels
+
+
+def held_by_doors() -> int:
+    """Bytes that code of limpet.egress holds."""
+    snapshot = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/limpet/egress/*")])
+    return sum(each.size for each in snapshot.statistics("filename"))

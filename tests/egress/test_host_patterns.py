@@ -86,6 +86,11 @@ def test_an_open_policy_admits_every_name_and_no_address_and_no_service_of_the_h
     assert [type(policy.decide(host, port)) for host, port in refused] == [Refused] * 4
 
 
+def test_open_stands_alone() -> None:
+    with pytest.raises(ValueError, match="stands alone"):
+        read_policy(["open", "api.good.example"])
+
+
 def test_a_refusal_is_one_response_whatever_the_host_held() -> None:
     policy = read_policy(["api.good.example"])
     for text in HOSTILE:

@@ -29,6 +29,22 @@ async def test_the_tools_of_the_workspace_are_listed_with_what_they_do(client_of
     assert all(tool.input_schema["type"] == "object" and tool.description and tool.title for tool in tools.values())
 
 
+async def test_a_client_is_told_what_the_box_reaches(stdio: Connect) -> None:
+    told: dict[tuple[str, ...], Any] = {}
+    for arguments in ((), ("--allow-host", "api.good.example", "--allow-host", "*.files.example")):
+        async with stdio(*arguments) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            words = [client.instructions, tools["Bash"].description, tools["workspace__box__run"].description]
+            refused = await client.call_tool("Bash", {"command": "curl -sS http://evil.example/"})
+        assert [text for text in words if text is None] == []
+        told[arguments] = (words, tools["Bash"].annotations, text_of(refused))
+    closed, opened = told.values()
+    assert ["There is no network" in text for text in closed[0]] == [True] * 3
+    assert ["api.good.example, *.files.example" in text for text in opened[0]] == [True] * 3
+    assert (closed[1].open_world_hint, opened[1].open_world_hint) == (False, True)
+    assert "Allowed: api.good.example, *.files.example. Do not retry" in opened[2]
+
+
 async def test_a_command_runs_in_the_box_and_its_files_stay(client_of: Connect) -> None:
     async with client_of() as client:
         made = await client.call_tool("Bash", {"command": "mkdir -p sub && cd sub && echo 41 > n"})

@@ -132,7 +132,10 @@ def _offering(options: Options, rules: ShellConfig, runtime: Runtime) -> Offerin
         )  # fmt: skip
 
     return Offering(
-        open_workspace=opened, bash=rules.bash, with_shell_cmd=options.shell_cmd, is_open=options.runtime == "local"
+        open_workspace=opened,
+        bash=rules.bash,
+        with_shell_cmd=options.shell_cmd,
+        is_open=options.runtime == "local" or bool(options.allow_hosts),
     )
 
 

@@ -13,6 +13,7 @@ from limpet.store.containers import ContainerRecord
 
 MOST_OF_ONE = 32  # connections to one container's ports at once
 MOST_OF_ALL = 512
+ALWAYS_OF_A_TENANT = 64  # while there are any
 Running = Callable[[str, str], Awaitable[ContainerRecord]]
 
 
@@ -25,6 +26,7 @@ class PortAccess:
         self._admission = admission
         self._running = running
         self._open: Counter[str] = Counter()
+        self._of_tenants: Counter[str] = Counter()
 
     async def listening(self, tenant: str, container_id: str) -> Sequence[int]:
         """The ports on which its commands listen. NotFound, RequestInvalid `container_expired` or `ports_unsupported`."""
@@ -43,22 +45,23 @@ class PortAccess:
         Raises as `listening`; NotFound `port_not_open`; Overloaded where too many are open.
         """
         record = await self._usable(tenant, container_id)
-        if self._open[container_id] >= MOST_OF_ONE or self._open.total() >= MOST_OF_ALL:
+        if not may_connect(
+            of_container=self._open[container_id], of_tenant=self._of_tenants[tenant], of_all=self._open.total()
+        ):
             raise Overloaded(
-                f"Too many connections to ports are open; a container may have {MOST_OF_ONE}. Close some, or try again later.",
+                f"Too many connections to ports are open; a container may have {MOST_OF_ONE}, and you no more than are left for others."
+                " Close some, or try again later.",
                 code="too_many_port_connections",
             )
         box = self._boxes.of(container_id)
-        self._open[container_id] += 1
+        _count(1, (self._open, container_id), (self._of_tenants, tenant))
         box.leases += 1
         try:
             with await self._connection(record, port) as connection:
                 yield connection
         finally:
             box.leases -= 1
-            self._open[container_id] -= 1
-            if self._open[container_id] == 0:
-                del self._open[container_id]
+            _count(-1, (self._open, container_id), (self._of_tenants, tenant))
             if box.leases == 0:
                 self._admission.rest(container_id)
 
@@ -86,3 +89,18 @@ class PortAccess:
     async def _sandbox(self, record: ContainerRecord) -> Sandbox | None:
         async with self._boxes.of(record.id).booting() as booting:
             return await booting.find(record)
+
+
+def may_connect(*, of_container: int, of_tenant: int, of_all: int) -> bool:
+    """Whether one more is admitted beside those that are open. A tenant has as many as are left for all others together, so that none
+    takes them all: alone half of MOST_OF_ALL."""
+    if of_container >= MOST_OF_ONE or of_all >= MOST_OF_ALL:
+        return False
+    return of_tenant < max(ALWAYS_OF_A_TENANT, MOST_OF_ALL - of_all)
+
+
+def _count(change: int, *counted: tuple[Counter[str], str]) -> None:
+    for counter, key in counted:
+        counter[key] += change
+        if not counter[key]:
+            del counter[key]

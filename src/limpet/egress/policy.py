@@ -129,6 +129,8 @@ def read_policy(
     """The policy in words: `hosts` are patterns or names of `sets`, or "open" alone; `ports` go beside 80 and 443; `services` map a
     name such as `db` to an address and port of the host. Raises ValueError, whose text says what would be right."""
     is_open = tuple(hosts) == ("open",)
+    if "open" in hosts and not is_open:
+        raise ValueError('"open" is every host and stands alone; leave the others out')
     return EgressPolicy(
         hosts=() if is_open else parse_patterns(hosts, sets=sets),
         ports=WEB_PORTS | frozenset(ports),

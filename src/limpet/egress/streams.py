@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -13,6 +14,15 @@ from limpet.core.turns import Turns
 from limpet.egress.http_heads import END, MOST_HEAD, MalformedHttp
 
 PIECE = 1 << 17
+_SHARED = threading.local()
+
+
+def _shared_buffer() -> memoryview:
+    """One for all connections of this thread: whoever fills it empties it before it waits, so that those which wait hold none."""
+    buffer: memoryview | None = getattr(_SHARED, "buffer", None)
+    if buffer is None:
+        buffer = _SHARED.buffer = memoryview(bytearray(PIECE))
+    return buffer
 
 
 class SocketStream(ByteStream):
@@ -35,10 +45,39 @@ class SocketStream(ByteStream):
             raise anyio.EndOfStream
         return data
 
-    async def receive_into(self, buffer: bytearray) -> int:
-        """As `receive`, without an object for each piece; 0 at the end."""
+    async def pass_to(self, other: "SocketStream") -> int:
+        """Pass on what has arrived, or what comes next; how many bytes that was, 0 at the end. OSError where this side is gone, and
+        BrokenResourceError where the other is."""
+        buffer = _shared_buffer()
         await self._reads.take()
-        return await asyncio.get_running_loop().sock_recv_into(self.socket, buffer)
+        while True:
+            try:
+                count = self.socket.recv_into(buffer)
+                break
+            except (BlockingIOError, InterruptedError):
+                await self._readable()
+        if (sent := other.send_now(buffer[:count])) < count:
+            await other.send(bytes(buffer[sent:count]))
+        return count
+
+    async def _readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        readable = loop.create_future()
+        loop.add_reader(self.socket, _set, readable)
+        try:
+            await readable
+        finally:
+            if self.socket.fileno() >= 0:
+                loop.remove_reader(self.socket)
+
+    def send_now(self, data: memoryview) -> int:
+        """How much of it could be sent without waiting. BrokenResourceError."""
+        try:
+            return self.socket.send(data) if data else 0
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as error:
+            raise anyio.BrokenResourceError from error
 
     async def send(self, item: bytes | memoryview) -> None:
         await self._writes.take()
@@ -61,6 +100,11 @@ class SocketStream(ByteStream):
         loop.remove_reader(self.socket)
         loop.remove_writer(self.socket)
         self.socket.close()
+
+
+def _set(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 class ReadAhead(ByteStream):
@@ -151,25 +195,25 @@ class ReadAhead(ByteStream):
         if self._buffer:
             await other.send(self._taken(len(self._buffer)))
         if isinstance(self.stream, SocketStream) and isinstance(other.stream, SocketStream):
-            await self._pump(self.stream, other, moved)
+            await self._pump(self.stream, other, other.stream, moved)
         else:
             while piece := await self.some(PIECE):
                 await other.send(piece)
                 moved()
         await other.send_eof()
 
-    async def _pump(self, source: SocketStream, other: "ReadAhead", moved: Callable[[], None]) -> None:
-        buffer = bytearray(PIECE)
-        view = memoryview(buffer)
+    async def _pump(
+        self, source: SocketStream, other: "ReadAhead", sink: SocketStream, moved: Callable[[], None]
+    ) -> None:
         while True:
             try:
-                count = await source.receive_into(buffer)
+                count = await source.pass_to(sink)
             except OSError as error:
                 raise anyio.BrokenResourceError from error
             if not count:
                 return
             self.received += count
-            await other.send(view[:count])
+            other.sent += count
             moved()
 
 

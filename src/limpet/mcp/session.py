@@ -132,5 +132,5 @@ def _progress_of(context: ServerRequestContext[Any, Any]) -> Progress | None:
 def _instructions(workspace: Workspace) -> str:
     return (
         f"A shell and files in a box of this session. The working directory is {workspace.directory}; files stay from call to"
-        " call until the session ends. Bash also keeps its directory and runs background tasks."
-    )
+        f" call until the session ends. Bash also keeps its directory and runs background tasks. {workspace.network_note}"
+    ).rstrip()

@@ -55,11 +55,12 @@ class RunTool(ScreenedTool):
     def description(self) -> str:
         longest = self._workspace.max_duration
         limit = f" A command is stopped after {longest:g} seconds." if longest is not None else ""
+        network = f" {note}" if (note := self._workspace.network_note) else ""
         return (
             "Runs a shell command to its end and gives back stdout, stderr, exitCode and durationMs. Each command is a fresh shell in"
             f" {self._workspace.directory}; files stay from call to call, the working directory and variables do not.{limit} There is"
             f" no standard input: use flags that avoid prompts. You see at most {MOST_OUTPUT // 1024} KiB of a stream, its head and"
-            " tail; the result names a file with all of it."
+            f" tail; the result names a file with all of it.{network}"
         )
 
     @property

@@ -28,6 +28,8 @@ from limpet.core.ports import (
 from limpet.core.secret import Secret
 from limpet.egress.door import Interception
 from limpet.egress.network import Network, box_environment
+from limpet.egress.network_note import network_note
+from limpet.egress.policy import EgressPolicy
 from limpet.guard.policy.environment import secrets_in
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
@@ -125,8 +127,9 @@ async def open_in(
                 roots=places.roots,
                 approvals=Approvals(rules.approver, clock=rules.clock),
             )
-            async with opened_door(sandbox, name, opening.network, opening.interceptor):
-                yield _made(sandbox, name, opening, rules, guard.with_more(policy), closer)
+            async with opened_door(sandbox, name, opening.network, opening.interceptor) as door:
+                note = _network_note(runtime, None if door is None else door.policy, opening)
+                yield _made(sandbox, name, opening, rules, guard.with_more(policy), closer, note)
     finally:
         with anyio.move_on_after(CLOSING, shield=True):
             await _close(sandbox, opening)
@@ -158,6 +161,7 @@ def _made(
     rules: WorkspaceOptions,
     guard: CommandGuard,
     closer: Closer,
+    network_note: str,
 ) -> Workspace:
     # No record shows the secrets of the box's own variables.
     output = OutputRedaction.of_records(_secrets_of(opening))
@@ -171,7 +175,13 @@ def _made(
         clock=rules.clock,
     )
     shell = SandboxShell(sandbox, clock=rules.clock)
-    return Workspace(shell, guard=guard, output=output, trail=trail, closer=closer)
+    return Workspace(shell, guard=guard, output=output, trail=trail, closer=closer, network_note=network_note)
+
+
+def _network_note(runtime: Runtime, policy: EgressPolicy | None, opening: SandboxOptions) -> str:
+    if Offer.ISOLATION not in runtime.offers:
+        return ""
+    return network_note(policy, () if opening.interceptor is None else opening.interceptor.secrets)
 
 
 async def _close(sandbox: Sandbox, opening: SandboxOptions) -> None:

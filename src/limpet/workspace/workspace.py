@@ -46,12 +46,14 @@ class Workspace(Shell):
         output: OutputRedaction,
         trail: AuditTrail,
         closer: Closer = ends_with_its_block,
+        network_note: str = "",
     ) -> None:
         self._shell = shell
         self._guard = guard
         self._output = output
         self._trail = trail
         self._closer = closer
+        self._network_note = network_note
 
     async def close(self) -> None:
         """End what `open_workspace(…).open()` began, from any task of its event loop; twice is quiet. A view of it (`guarded`) closes
@@ -93,6 +95,11 @@ class Workspace(Shell):
     def places(self) -> BoxDirectories:
         """The box's own directories as its commands know them: another name for `files`' only where a runtime has no walls."""
         return self._guard.places
+
+    @property
+    def network_note(self) -> str:
+        """What it can reach, as a model is told; "" where that is not known."""
+        return self._network_note
 
     @property
     def policies(self) -> tuple[Policy, ...]:
@@ -146,6 +153,7 @@ class Workspace(Shell):
             output=output,
             trail=replace(self._trail, session=session or self.session, redactor=output.redactor),
             closer=self._closer,
+            network_note=self._network_note,
         )
 
     async def execute(

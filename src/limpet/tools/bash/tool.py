@@ -87,7 +87,7 @@ class BashTool:
 
     @property
     def description(self) -> str:
-        return described(self._config, self._workspace.directory)
+        return described(self._config, self._workspace.directory, self._workspace.network_note)
 
     @property
     def parameters(self) -> JsonObject:
