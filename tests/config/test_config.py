@@ -176,7 +176,6 @@ LATER = [
     ("[features.shell]\ntype = 'passthrough_openai'", "features.shell.type"),
     ("[features.shell]\ntype = 'client_passthrough'", "features.shell.type"),
     ("[providers.a]\ntype = 'bedrock'\nregion = 'x'", "providers.a.type"),
-    ("[providers.a]\ntype = 'azure_openai'", "providers.a.type"),
     ("[providers.a]\ntype = 'vertex'", "providers.a.type"),
 ]
 

@@ -33,7 +33,7 @@ PATH = "path"  # of a stored part: where its file lies in the container
 HOLDERS = ("content", "output")  # the fields of items that hold parts
 MAX_SHOWN = 32 * MIB  # bytes of one file that a provider is sent whole
 MAX_SHOWN_IN_ALL = 64 * MIB
-FETCHES_URLS = frozenset({"openai"})  # types of providers that open a file_url themselves
+FETCHES_URLS = frozenset({"openai", "azure_openai"})  # types of providers that open a file_url themselves
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from limpet.upstreams.usage import Usage
 
 log = structlog.get_logger()
 Json = dict[str, Any]
-MANAGES_CONTEXT = frozenset({"openai"})  # types of providers that are handed `context_management`
+MANAGES_CONTEXT = frozenset({"openai", "azure_openai"})  # types of providers that are handed `context_management`
 CLEARING = 15.0  # seconds for deleting a container that was made for a request which then failed
 
 

@@ -1,10 +1,12 @@
-"""Provider type `openai`: a server that speaks the Responses API. Its events pass with the least decoding that renumbering allows.
+"""Provider types `openai` and `azure_openai`: a server that speaks the Responses API. Its events pass with the least decoding that
+renumbering allows.
 
 It must never show the provider's key, and never ask again once the first byte of an answer has arrived.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Self
 
 import anyio
@@ -14,9 +16,10 @@ import msgspec
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.upstreams.client import ProviderClient, close, reason_of
+from limpet.upstreams.endpoints import Access, endpoint_of
 from limpet.upstreams.key_filter import KeyFilter, hide_key
 from limpet.upstreams.known_models import ModelListing, listed_models
-from limpet.upstreams.refusals import header_value, refusal
+from limpet.upstreams.refusals import refusal
 from limpet.upstreams.relay_events import RelayEventReader
 from limpet.upstreams.relay_request import request_body
 from limpet.upstreams.retries import RetryBudget, told_wait
@@ -24,25 +27,26 @@ from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.sse import Frames, FrameTooLarge
 from limpet.upstreams.upstream import Turn, TurnEvent
 
-OPENAI = "https://api.openai.com/v1"
 ERROR_BODY_BYTES = 64 * 1024
 DRAINING_SECONDS = 0.25
+_STREAMED = {"accept": "text/event-stream", "accept-encoding": "identity", "content-type": "application/json"}
 
 _decode = msgspec.json.Decoder().decode
 
 
 class RelayUpstream:
-    """One Responses-native provider. `base_url` is what stands before `/responses`."""
+    """One Responses-native provider. `base_url` is what stands before `/responses`; at Azure, what stands before `/openai`."""
 
-    type = "openai"
     tool_types = None
 
     def __init__(
         self, settings: ProviderSettings, *, retries: RetryBudget | None = None, clock: Clock | None = None
     ) -> None:
         self.name = settings.name
+        self.type = settings.type
         self.has_native_shell = settings.native_shell
         self._settings = settings
+        self._endpoint = endpoint_of(settings)
         self._retries = retries
         self._clock = clock or SystemClock()
         self._client: ProviderClient | None = None
@@ -57,7 +61,8 @@ class RelayUpstream:
 
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """See `Upstream.stream`. A provider's `error` or `response.failed` event ends the turn as failed; it is not raised."""
-        body = request_body(turn, native_shell=self.has_native_shell, provider=self.name)
+        named = replace(turn, model=self._endpoint.model_name(turn.model))
+        body = request_body(named, native_shell=self.has_native_shell, provider=self.name)
         reader = RelayEventReader(function_shell=turn.shell is not None and not self.has_native_shell)
         try:
             content = msgspec.json.encode(body)
@@ -65,9 +70,10 @@ class RelayUpstream:
             raise UpstreamRefused(
                 self.name, 400, "the input has half of a surrogate pair. Send whole characters."
             ) from error
-        key = KeyFilter(self._settings.api_key)
+        access = await self._endpoint.access()
+        key = KeyFilter(access.secret)
         split = key.events()
-        async with aclosing(self._frames(content)) as frames:
+        async with aclosing(self._frames(content, access)) as frames:
             async for data in frames:
                 if data == b"[DONE]":
                     continue
@@ -83,8 +89,8 @@ class RelayUpstream:
         """See `Upstream.model_names`."""
         if self._client is None:
             raise RuntimeError("The upstream is used outside its `async with`.")
-        url = f"{(self._settings.base_url or OPENAI).rstrip('/')}/models"
-        return await listed_models(self._client, ModelListing(url, {**self._headers(), "accept": "application/json"}))
+        headers = {"accept": "application/json", **(await self._endpoint.access()).headers}
+        return await listed_models(self._client, ModelListing(self._endpoint.models, headers))
 
     def _event(self, data: bytes, key: KeyFilter) -> dict[str, Any]:
         try:
@@ -102,9 +108,9 @@ class RelayUpstream:
             # Values of other kinds than the Responses API has: what they were meant to say cannot be known.
             raise UpstreamBroken(self.name, "an event is not of the form that the Responses API gives it.") from error
 
-    async def _frames(self, content: bytes) -> AsyncGenerator[bytes, None]:
+    async def _frames(self, content: bytes, access: Access) -> AsyncGenerator[bytes, None]:
         """The data of each event of the answer. The connection is closed with this iterator."""
-        response = await self._open(content)
+        response = await self._open(content, access)
         frames = Frames()
         try:
             async for chunk in _body(response):
@@ -113,52 +119,41 @@ class RelayUpstream:
             for data in frames.finish():
                 yield data
         except (httpx2.HTTPError, httpx2.StreamError, FrameTooLarge) as error:
-            raise UpstreamBroken(self.name, self._said(error)) from error
+            raise UpstreamBroken(self.name, hide_key(reason_of(error), access.secret)) from error
         finally:
             await close(response)
 
-    async def _open(self, content: bytes) -> httpx2.Response:
+    async def _open(self, content: bytes, access: Access) -> httpx2.Response:
         """An answer whose first byte has arrived. Raises UpstreamRefused."""
         if self._client is None:
             raise RuntimeError("The upstream is used outside its `async with`.")
-        url = f"{(self._settings.base_url or OPENAI).rstrip('/')}/responses"
-        request = self._client.build_request("POST", url, content=content, headers=self._headers())
+        request = self._client.build_request(
+            "POST", self._endpoint.responses, content=content, headers={**_STREAMED, **access.headers}
+        )
         try:
             response = await self._client.send(request, stream=True)
         except httpx2.TransportError as error:
-            raise UpstreamRefused(self.name, None, f"it cannot be reached: {self._said(error)}") from error
+            said = hide_key(reason_of(error), access.secret)
+            raise UpstreamRefused(self.name, None, f"it cannot be reached: {said}") from error
         try:
-            await self._check(response)
+            await self._check(response, access)
         except BaseException:
             await close(response)
             raise
         return response
 
-    def _headers(self) -> dict[str, str]:
-        headers = {
-            "accept": "text/event-stream",
-            "accept-encoding": "identity",
-            "content-type": "application/json",
-        }
-        if self._settings.api_key:
-            headers["authorization"] = f"Bearer {header_value(self.name, self._settings.api_key)}"
-        return headers
-
-    async def _check(self, response: httpx2.Response) -> None:
+    async def _check(self, response: httpx2.Response, access: Access) -> None:
         """Raises UpstreamRefused for an error status, and for an answer that is no stream."""
         if not response.is_success:
             body = await _beginning_of(response)
             now = self._clock.now() / MICROSECONDS
             wait = told_wait(response.headers, now=now)
-            raise refusal(self.name, response.status_code, body, self._settings.api_key, retry_after=wait)
+            raise refusal(self.name, response.status_code, body, access.secret, retry_after=wait)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in {"application/json", "text/html"}:
             raise UpstreamRefused(
                 self.name, None, f"it answered with {kind} where an event stream was asked for. Check its base_url."
             )
-
-    def _said(self, error: Exception) -> str:
-        return hide_key(reason_of(error), self._settings.api_key)
 
 
 def _body(response: httpx2.Response) -> AsyncIterator[bytes]:

@@ -1,18 +1,18 @@
 """Which provider answers for a model's name. Decides only: providers are opened elsewhere and handed in."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
 from limpet.core.errors import NotFound
 from limpet.core.secret import Secret
-from limpet.core.settings import Between, Later, Seconds, TableName
+from limpet.core.settings import Between, Later, Names, Seconds, TableName
 from limpet.upstreams.upstream import Upstream
 
 ProviderType = Annotated[
-    Literal["openai", "openai_chat", "anthropic", "script"], Later(("azure_openai", "bedrock", "vertex"))
+    Literal["openai", "azure_openai", "openai_chat", "anthropic", "script"], Later(("bedrock", "vertex"))
 ]
 _GLOB = re.compile(r"[*?\[]")
 
@@ -21,7 +21,9 @@ _GLOB = re.compile(r"[*?\[]")
 class ProviderSettings:
     """One `[providers.NAME]` section.
 
-    `base_url` is the address in front of `/responses`, `/chat/completions` or `/v1/messages`; None is the type's usual one.
+    `base_url` is the address in front of `/responses`, `/chat/completions` or `/v1/messages`; None is the type's usual one. Of
+    `azure_openai` it is the resource's, which is required; there `deployments` names what serves a model, where it has another name,
+    `api_version` is one of the dated APIs (None: the v1 API), and without a key a token of Microsoft Entra ID is taken for `entra_scope`.
     `models` are names or glob patterns of the models that it serves; none at all is every model, by the name `provider/model` only.
     `native_shell = False` shows a Responses-native provider a function tool in place of its own shell tool. Times are
     in seconds: `connect_timeout_secs` to reach the provider, `first_byte_timeout_secs` from the request to the first byte of its
@@ -34,12 +36,25 @@ class ProviderSettings:
     base_url: str | None = None
     api_key: Secret | None = None
     models: tuple[str, ...] = ()
+    deployments: Annotated[Mapping[str, str], Names(lower=False)] = field(default_factory=dict)
+    api_version: str | None = None
+    entra_scope: str | None = None
     native_shell: bool = True
     connect_timeout_secs: Seconds = 10.0
     first_byte_timeout_secs: Seconds = 120.0
     idle_timeout_secs: Seconds = 120.0
     max_retries: Annotated[int, Between(0, 100)] = 3
     retry_budget_secs: Annotated[float, Between(0, 86_400)] = 30.0
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """See `core.settings.Checked`."""
+        if self.type == "azure_openai":
+            if self.base_url is None:
+                yield "base_url", "is missing: the address of the resource, such as https://NAME.openai.azure.com"
+            return
+        for key in ("deployments", "api_version", "entra_scope"):
+            if getattr(self, key):
+                yield key, 'belongs to type = "azure_openai" alone'
 
 
 @dataclass(frozen=True, slots=True)

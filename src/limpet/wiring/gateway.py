@@ -21,6 +21,7 @@ from limpet.wiring.storage import storage_of
 
 PROVIDERS = {
     "anthropic": "limpet.upstreams.anthropic:upstream",
+    "azure_openai": "limpet.upstreams.relay:RelayUpstream",
     "openai": "limpet.upstreams.relay:RelayUpstream",
     "openai_chat": "limpet.upstreams.openai_chat:upstream",
 }
