@@ -112,7 +112,7 @@ def test_a_body_past_the_limit_is_413_announced_or_not(gateway: Gateway) -> None
     "method, path, status, code, says",
     [
         ("PUT", "/v1/responses", 405, "method_not_allowed", "POST"),
-        ("GET", "/v1/responses", 405, "method_not_allowed", "POST"),
+        ("GET", "/v1/responses", 426, "upgrade_required", "POST"),
         ("PATCH", "/v1/responses/resp_0", 405, "method_not_allowed", "DELETE"),
         ("POST", "/v1/responses/resp_0", 405, "method_not_allowed", "GET"),
         ("POST", "/v1/answers", 404, "unknown_url", "/v1/answers"),

@@ -52,9 +52,18 @@ class RawConnection:
         self._transport.write(data)
         await self._flow.drain()
 
+    def end(self) -> None:
+        """Send what is written, and nothing after it; the client may still send."""
+        if not self._transport.is_closing():
+            self._transport.write_eof()
+
     def close(self) -> None:
         """Send what is written, and close."""
         self._transport.close()
+
+    def abort(self) -> None:
+        """Cut it."""
+        self._transport.abort()
 
 
 class ConnectionControl:

@@ -1,6 +1,6 @@
 """The conversation so far: the items of a chain of responses, as input of the next model turn."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,22 +32,26 @@ class History:
 
 
 async def history(
-    responses: Responses, journal: Journal, *, tenant: str, previous: str, provider: str, characters: int
+    responses: Responses,
+    journal: Journal,
+    *,
+    kept: Mapping[str, ResponseRecord],
+    tenant: str,
+    previous: str,
+    provider: str,
+    characters: int,
 ) -> History:
     """Follow `previous_response_id` to the root. `provider` is who will be told it: reasoning that another one sealed is left out.
+    `kept` are responses that are not stored, by id.
 
     Raises NotFound (previous_response_not_found) and RequestInvalid.
     """
     chain: list[ResponseRecord] = []
     wanted: str | None = previous
     while wanted is not None:
-        record = await responses.get(tenant, wanted)
+        record = kept.get(wanted) or await responses.get(tenant, wanted)
         if record is None:
-            raise NotFound(
-                f"Previous response with id {wanted[:80]!r} not found. It was never stored (`store: false`), or was deleted.",
-                param="previous_response_id",
-                code="previous_response_not_found",
-            )
+            raise _not_found(wanted)
         if record.status in _LIVE:
             raise RequestInvalid(
                 f"The response {wanted} is still running. Wait for its end, then chain on it.",
@@ -69,6 +73,14 @@ async def history(
         is_own = record.provider == provider
         items += [as_input(item, characters) for item in said if is_own or item["type"] != "reasoning"]
     return History(items=items, container_id=chain[0].container_id)
+
+
+def _not_found(response_id: str) -> NotFound:
+    return NotFound(
+        f"Previous response with id {response_id[:80]!r} not found. It was never stored (`store: false`), or was deleted.",
+        param="previous_response_id",
+        code="previous_response_not_found",
+    )
 
 
 def trimmed(given: Sequence[Json], *, earlier: Sequence[Json], characters: int) -> list[Json]:

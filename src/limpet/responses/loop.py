@@ -14,6 +14,8 @@ from limpet.responses.command_output import model_copy
 from limpet.responses.earlier_attempt import EarlierAttempt, ToldBefore
 from limpet.responses.history import as_input
 from limpet.responses.shell_call import ShellCalls
+from limpet.responses.steering import Steering
+from limpet.responses.turn_boundary import TurnBoundary
 from limpet.responses.turn_forwarder import TurnForwarder
 from limpet.responses.writer import Writer
 from limpet.upstreams.endings import IncompleteReason, ResponseError
@@ -86,6 +88,7 @@ class Run:
     progress: Checkpoint = field(default_factory=Checkpoint)
     earlier: EarlierAttempt | None = None
     calls_made: int = 0
+    steering: Steering = field(default_factory=Steering)
 
     @property
     def usage(self) -> Usage | None:
@@ -103,8 +106,12 @@ async def converse(run: Run) -> Ending:
             return Ending(status="failed", error=turn.ended.error or NO_REASON)
         if turn.ended.status == "incomplete":
             return Ending(status="incomplete", reason=turn.ended.incomplete_reason)
+        if turn.is_cut:
+            return Ending(status="incomplete", reason="steered")
         if not turn.calls or _client_must_act(run, turn.items):
             break
+        if run.steering.is_wanted:
+            return Ending(status="incomplete", reason="steered")
         if run.options.get("tool_choice") not in (None, "auto", "none"):
             # A forced choice was followed; forcing it again would never let the model answer.
             run.options = {**run.options, "tool_choice": "auto"}
@@ -130,7 +137,7 @@ def _may_call(run: Run) -> bool:
 @dataclass(slots=True, kw_only=True)
 class _TurnResult:
     """One model turn: what was passed on of it, its calls, and how it ended. `admitted`: for each call, by its index in the turn,
-    whether it was within the bounds when it began."""
+    whether it was within the bounds when it began. One that `is_cut` was left between two items, for the client's steering."""
 
     passing: TurnForwarder
     offers_shell: bool
@@ -138,6 +145,7 @@ class _TurnResult:
     calls: list[CallMade] = field(default_factory=list)
     waiting: deque[TurnEvent] = field(default_factory=deque)
     ended: TurnEnded = field(default_factory=lambda: TurnEnded(status="failed"))
+    is_cut: bool = False
 
     @property
     def items(self) -> list[Json]:
@@ -188,8 +196,12 @@ async def _asked(run: Run) -> _TurnResult:
     offers_shell = _offers_shell(run, run.progress.turns)
     passing = TurnForwarder(run.writer, run.environment, provider=run.upstream.name, streams_commands=run.streams_shell)
     taken = _TurnResult(passing=passing, offers_shell=offers_shell)
+    boundary = TurnBoundary(CLIENTS_CALLS, has_own_shell=run.calls is not None)
     async with aclosing(run.upstream.stream(_turn(run, offers_shell))) as events:
         async for event in events:
+            if boundary.is_before(event) and run.steering.is_wanted:
+                taken.is_cut, taken.ended = True, TurnEnded(status="completed")
+                break
             for news in run.earlier.take(event) if run.earlier is not None else (event,):
                 await _receive(run, taken, news)
     if run.earlier is not None:

@@ -248,6 +248,7 @@ class Preparer:
         return await history(
             self._responses,
             self._journal,
+            kept=asked.kept,
             tenant=tenant,
             previous=asked.body.previous_response_id,
             provider=provider,

@@ -4,7 +4,7 @@ Unknown fields of tools and items are kept; unknown fields of the request itself
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
@@ -13,11 +13,13 @@ from limpet.containers.requested_spec import MOST_FILES, MOST_SKILLS
 from limpet.core.errors import RequestInvalid
 from limpet.responses.items import input_items
 from limpet.responses.validation import validated
+from limpet.store.responses import ResponseRecord
 
 Json = dict[str, Any]
 
 _NOT_BUILT = {
     "conversation": "Conversations are not built yet: chain with `previous_response_id`.",
+    "multi_agent": "Several agents in one response, a beta, are not served here. Leave `multi_agent` out.",
 }
 
 
@@ -210,13 +212,14 @@ COMPACTION_EXTENSIONS = ("strategy", "prompt")  # beside OpenAI's keys of `conte
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedRequest:
     """A checked request. `input` is always a list of items; `shell` is None where no shell tool was given; it
-    stands at `shell_index` of the tools."""
+    stands at `shell_index` of the tools. `kept` are responses that are not stored and may be chained to, by id."""
 
     body: CreateRequest
     input: list[Json]
     shell: ShellTool | None
     shell_index: int
     other_tools: tuple[Json, ...]
+    kept: Mapping[str, ResponseRecord] = field(default_factory=dict)
 
     @property
     def is_stored(self) -> bool:
@@ -259,9 +262,9 @@ def parse(body: object) -> ParsedRequest:
     if not isinstance(body, dict):
         raise RequestInvalid('The body must be a JSON object such as {"model": "limpet/script", "input": "…"}.')
     request = validated(_BODY, body)
-    for field, sentence in _NOT_BUILT.items():
-        if getattr(request, field):
-            raise RequestInvalid(sentence, param=field, code="unsupported_parameter")
+    for name, sentence in _NOT_BUILT.items():
+        if getattr(request, name, None):
+            raise RequestInvalid(sentence, param=name, code="unsupported_parameter")
     if request.input is None:
         raise RequestInvalid("`input` is missing: give a text or a list of items.", param="input")
     _check_background(request)

@@ -202,9 +202,9 @@ class ResponseService:
             raise NotFound(f"The response {response_id} was deleted before its end.", code="response_not_found")
         return shape
 
-    async def release(self, response_id: str) -> None:
-        """The creator has disconnected. No other client can read an unstored response, so it is stopped with its command and deleted; a
-        stored one has its grace time for another reader."""
+    async def release(self, response_id: str, *, keeps_events: bool = False) -> None:
+        """The creator has disconnected. No other client can read an unstored response, so it is stopped with its command and deleted; with
+        `keeps_events` its events stay in memory until `forget`. A stored one has its grace time for another reader."""
         self._leases.leave(response_id)
         live = self._live.get(response_id)
         if live is None or live.prepared.is_stored:
@@ -212,6 +212,10 @@ class ResponseService:
         await self._engine.cancel(response_id)
         await self._end_unused(live)  # also of a run that was cancelled before its first step
         del self._live[response_id]
+        if not keeps_events:
+            await self.forget(response_id)
+
+    async def forget(self, response_id: str) -> None:
         await self._journal.forget(response_id)
 
     async def _record(self, tenant: str, response_id: str) -> ResponseRecord:

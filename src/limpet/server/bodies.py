@@ -34,7 +34,11 @@ async def json_body(request: Request, *, limit: int = MAX_JSON_BYTES) -> Any:
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
         raise _too_large(int(announced), limit)
-    body = await _collected(request, limit)
+    return decoded(await _collected(request, limit))
+
+
+def decoded(body: bytes) -> Any:
+    """JSON values. Raises RequestInvalid for what is not JSON, RequestTooLarge past MAX_JSON_CONTAINERS."""
     # Brackets within texts count too; no request that means something comes near.
     if body.count(b"{") + body.count(b"[") > MAX_JSON_CONTAINERS:
         raise RequestTooLarge(

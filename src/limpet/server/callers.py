@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 
 from limpet.core.errors import Forbidden
 from limpet.store.keys import SCOPES, Scope
 
 _CALLER = "limpet.caller"
+_WORK = "limpet.work_admission"
 _SCOPES: Mapping[str, Scope] = {
     "/v1/responses": "responses",
     "/v1/containers": "containers",
@@ -33,15 +35,41 @@ class Caller:
         return scope in self.scopes
 
 
+class WorkAdmission(Protocol):
+    """Lets pieces of work in on a connection that outlives its request, each as a request of its own would be."""
+
+    async def begin(self) -> Response | None:
+        """Count a piece of work in, or the answer that says why not. What was counted in is counted out by `end`."""
+
+    def end(self) -> None: ...
+
+
+class Unlimited:
+    """Where no keys are asked for."""
+
+    async def begin(self) -> Response | None:
+        return None
+
+    def end(self) -> None:
+        return None
+
+
 # Where `auth.mode` is none there is one tenant, and every caller on this machine is the operator.
 LOCAL_OPERATOR = Caller(tenant="default", scopes=frozenset(SCOPES))
 # A caller without a key: it reaches only OPEN.
 STRANGER = Caller(tenant="", scopes=frozenset())
 
 
-def admit(scope: Any, caller: Caller) -> None:
+def admit(scope: Any, caller: Caller, *, work: WorkAdmission | None = None) -> None:
     """Store the caller in the ASGI scope."""
     scope[_CALLER] = caller
+    scope[_WORK] = work or Unlimited()
+
+
+def work_admission_of(request: HTTPConnection) -> WorkAdmission:
+    """How more work than the request itself is let in."""
+    work: WorkAdmission = request.scope[_WORK]
+    return work
 
 
 def caller_of(request: HTTPConnection) -> Caller:

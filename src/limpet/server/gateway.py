@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -48,6 +49,7 @@ from limpet.server.errors import error_body
 from limpet.server.keys import KeyHolders
 from limpet.server.preview_links import PreviewLinks
 from limpet.server.sse import KEEP_ALIVE_SECONDS
+from limpet.server.websocket import LiveConnections, websocket_routes
 from limpet.store.blob_storage import BlobStorage, StorageSettings, kept_in
 from limpet.store.database import Database
 from limpet.store.executions import Executions
@@ -138,7 +140,9 @@ async def opened(
         service = await stack.enter_async_context(
             _service(settings, database, journal, inputs, router=router, manager=manager, clock=clock, metrics=metrics)
         )
+        live, limits = LiveConnections(), settings.server.connections
         routes = [
+            *websocket_routes(service, live, limits=limits, keep_alive=settings.keep_alive),
             *responses.routes(service, keep_alive=settings.keep_alive),
             *containers.container_routes(manager, clock),
             *containers.file_routes(manager, uploads),
@@ -151,7 +155,12 @@ async def opened(
             *openapi.routes(has_keys=settings.auth.mode == "keys"),
         ]
         door = _door(settings, database, clock, links)
-        yield OpenedParts(app=_application(settings, routes, door, metrics), stop=service.stop)
+        yield OpenedParts(app=_application(settings, routes, door, metrics), stop=partial(_stop, service, live))
+
+
+async def _stop(service: ResponseService, live: LiveConnections) -> None:
+    await service.stop()
+    await live.stop()
 
 
 def _health_routes(

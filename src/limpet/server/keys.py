@@ -22,6 +22,7 @@ from limpet.store.keys import ApiKeys, KeyRecord
 
 # So many wrong keys are held back at once; further ones are answered at once, and say nothing.
 MOST_WAITING = 256
+INVALID_KEY = "This key is not valid: it was never made, was revoked, or has expired."
 
 log = structlog.get_logger()
 
@@ -34,7 +35,7 @@ class KeyHolders:
         self._links = links
         self._keys = keys
         self._clock = clock
-        self._rates = Rates(clock)
+        self.rates = Rates(clock)
         self._failures = Failures(clock)
         self._waiting = 0
         self._wrong_key = RateLimitedLog(log.warning)
@@ -46,26 +47,27 @@ class KeyHolders:
         if self._links.is_link(scope):
             await admit_link(self._app, self._links, scope, receive, send)
             return
-        record = await self._holder(scope)
+        record = await self.holder(scope)
         if record is None:
             answer = self._app if self._is_open(scope) else await self._turned_away(scope)
             await answer(scope, receive, send)
             return
         caller = Caller(tenant=record.tenant, scopes=frozenset(record.scopes), key_id=record.id)
-        admit(scope, caller)
+        admit(scope, caller, work=_KeyWork(self, scope, record))
         if (problem := refused(caller, scope["path"])) is not None:
             await response_of(problem)(scope, receive, send)
             return
         limits = {"per_minute": record.requests_per_minute, "concurrent": record.concurrent}
-        if (exhausted := self._rates.begin(record.id, **limits)) is not None:
+        if (exhausted := self.rates.begin(record.id, **limits)) is not None:
             await _too_many(exhausted)(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
         finally:
-            self._rates.end(record.id)
+            self.rates.end(record.id)
 
-    async def _holder(self, scope: Scope) -> KeyRecord | None:
+    async def holder(self, scope: Scope) -> KeyRecord | None:
+        """Whose key a request shows, if it is valid now."""
         given = Headers(scope=scope).getlist("authorization")
         if len(given) != 1:  # where there are two, none of them is the one that a proxy in front has seen
             return None
@@ -93,7 +95,36 @@ class KeyHolders:
                 await anyio.sleep(delay)
             finally:
                 self._waiting -= 1
-        return _unauthorized("This key is not valid: it was never made, was revoked, or has expired.")
+        return _unauthorized(INVALID_KEY)
+
+
+class _KeyWork:
+    """Work on one connection: a request a minute each, and a place among the concurrent ones for each beside the first, whose place is
+    the connection's own."""
+
+    def __init__(self, door: KeyHolders, scope: Scope, record: KeyRecord) -> None:
+        self._door = door
+        self._scope = scope
+        self._key = record.id
+        self._open = 0
+
+    async def begin(self) -> Response | None:
+        record = await self._door.holder(self._scope)
+        if record is None or record.id != self._key:
+            return _unauthorized(INVALID_KEY)
+        concurrent = record.concurrent if self._open else None
+        exhausted = self._door.rates.begin(record.id, per_minute=record.requests_per_minute, concurrent=concurrent)
+        if exhausted is not None:
+            return _too_many(exhausted)
+        if not self._open:
+            self._door.rates.end(record.id)
+        self._open += 1
+        return None
+
+    def end(self) -> None:
+        self._open -= 1
+        if self._open:
+            self._door.rates.end(self._key)
 
 
 def _unauthorized(message: str) -> Response:

@@ -19,6 +19,7 @@ DESCRIPTIONS = {
     415: "The body is of another type.",
     416: "No byte lies in the range.",
     422: "The provider refused the request.",
+    426: "The request must ask for an upgrade to WebSocket, version 13.",
     429: "The provider, or the gateway for this key, has had too many requests.",
     500: "The gateway failed.",
     502: "The provider failed.",
@@ -54,7 +55,10 @@ def _responses() -> Json:
                 one,
                 refusals,
                 body={JSON: {"schema": ref("CreateRequest")}},
-            )
+            ),
+            "get": _upgrade(
+                "connectResponses", "A WebSocket: `response.create` and `response.steer` go in, events come out"
+            ),
         },
         "/v1/responses/{response_id}": {
             "parameters": [_in_path("response_id")],
@@ -334,6 +338,13 @@ def _operation(
     if body:
         operation["requestBody"] = {"required": True, "content": body}
     return {**operation, "security": []} if is_open else operation
+
+
+def _upgrade(name: str, summary: str) -> Json:
+    operation = _operation(name, summary, {}, (400, 426, 503))
+    operation["responses"]["101"] = {"description": "The connection speaks WebSocket from here on."}
+    del operation["responses"]["200"]
+    return operation
 
 
 def _download(name: str, refusals: tuple[int, ...]) -> Json:

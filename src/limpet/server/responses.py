@@ -15,6 +15,7 @@ from limpet.responses.request import parse
 from limpet.responses.service import ResponseService
 from limpet.server.access import note_response
 from limpet.server.answers import json_answer
+from limpet.server.betas import refuse_betas
 from limpet.server.bodies import json_body, truth, whole_number
 from limpet.server.callers import tenant_of
 from limpet.server.errors import response_of
@@ -64,6 +65,7 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
 
 async def _created(service: ResponseService, request: Request, keep_alive: float) -> ASGIApp:
     """The answer to a request: at once in the background, else with its events, or whole at its end."""
+    refuse_betas(request)
     asked = parse(await json_body(request))
     created = await service.create(tenant_of(request), asked)
     note_response(request.scope, created.record.id)

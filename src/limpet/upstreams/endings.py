@@ -4,7 +4,7 @@ from typing import Literal, Self, TypeGuard, get_args
 
 from limpet.core.resources import WireObject
 
-IncompleteReason = Literal["max_output_tokens", "content_filter"]
+IncompleteReason = Literal["max_output_tokens", "content_filter", "steered"]
 ErrorCode = Literal[
     "server_error",
     "rate_limit_exceeded",

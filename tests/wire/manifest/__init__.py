@@ -11,6 +11,7 @@ from tests.wire.manifest.limits import LIMITS
 from tests.wire.manifest.overview import OVERVIEW
 from tests.wire.manifest.promise import Promise
 from tests.wire.manifest.tool import TOOL
+from tests.wire.manifest.websocket import WEBSOCKET
 
 MANIFEST: tuple[Promise, ...] = (
     *OVERVIEW,
@@ -20,6 +21,7 @@ MANIFEST: tuple[Promise, ...] = (
     *LIMITS,
     *HADRIAN_TABLE,
     *HADRIAN_WEAKNESSES,
+    *WEBSOCKET,
 )
 
 SEED_LINES = 238

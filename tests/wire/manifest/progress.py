@@ -28,6 +28,7 @@ EARLY: frozenset[str] = frozenset(
         "hosted-tools-of-others-are-relayed-or-left-out",
         "requested-hosts-are-a-subset-of-the-operators",
         "response-summarises-network-use",
+        "websocket-carries-responses",
     }
 )
 
