@@ -6,6 +6,7 @@ from msgspec import to_builtins
 from limpet.core import events as ev
 from limpet.core import exit_codes
 from limpet.core.clock import Clock
+from limpet.responses.conversation_items import conversation_turn
 from limpet.responses.failures import closed_item
 from limpet.responses.loop import Ending
 from limpet.responses.metrics import Metrics
@@ -53,6 +54,7 @@ class ResponseLifecycle:
                 usage=to_builtins(usage),
                 error=to_builtins(ending.error),
                 items=items,
+                turn=conversation_turn(record, writer.snapshot.items(), status=ending.status),
             )
         ended = response_object(
             record,

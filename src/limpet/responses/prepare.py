@@ -1,6 +1,6 @@
 """From a checked request to a run: the provider, the history, the container. What a client did wrong is found here."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,13 +13,14 @@ from limpet.core.clock import Clock
 from limpet.core.errors import LimpetError, RequestInvalid
 from limpet.egress.usage import NetworkUsage
 from limpet.responses.checkpoint import Checkpoint
-from limpet.responses.history import History, check_outputs, completed, history, trimmed
+from limpet.responses.conversation_items import ConversationItems
+from limpet.responses.earlier_items import EarlierItems
+from limpet.responses.history import check_outputs, completed, trimmed
 from limpet.responses.inputs import InputFiles, ResolvedFile, marked, unmarked
 from limpet.responses.loop import LoopBounds, Run
 from limpet.responses.metrics import Metrics
 from limpet.responses.placement import Placement, ShellTarget
-from limpet.responses.references import resolved
-from limpet.responses.request import Local, ParsedRequest, restored
+from limpet.responses.request import CONVERSATION_END, Local, ParsedRequest, restored
 from limpet.responses.resource import resolved_tools
 from limpet.responses.settings import ServerToolSettings
 from limpet.responses.shell_call import ShellCalls
@@ -45,7 +46,7 @@ CLEARING = 15.0  # seconds for deleting a container that was made for a request 
 class Prepared:
     """A run that can begin. `run` is made once, with the writer of its journal. `left_out` are the types of tools that the provider
     was not given; `made_container`: its container was made for it; `checkpoint` is where its run begins; `network` is what its
-    container has used since."""
+    container has used since; `revision` is that of its conversation when its items were read."""
 
     record: ResponseRecord
     is_stored: bool
@@ -54,6 +55,7 @@ class Prepared:
     made_container: bool = False
     checkpoint: bytes = b""
     network: Callable[[], NetworkUsage | None] = lambda: None
+    revision: int | None = None
     _run: Run | None = field(default=None, init=False)
     _writer: Writer | None = field(default=None, init=False)
 
@@ -106,10 +108,10 @@ class Preparer:
         programs: Sequence[str],
         metrics: Metrics,
         files: InputFiles,
+        conversations: ConversationItems,
     ) -> None:
         self._responses = responses
         self._executions = executions
-        self._journal = journal
         self._router = router
         self._containers = containers
         self._clock = clock
@@ -123,30 +125,29 @@ class Preparer:
         self._metrics = metrics
         self._files = files
         self._placement = Placement(containers, executions)
+        self._earlier = EarlierItems(responses, journal, conversations, characters=self._limits.max_output_chars)
 
     async def prepare(self, tenant: str, asked: ParsedRequest, *, keeps_commands: Callable[[], bool]) -> Prepared:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
         selection = self._selected(asked, chosen.upstream)
         _check_context_management(asked, chosen.upstream)
-        before = await self._history(tenant, asked, provider=chosen.upstream.name)
-        named = [item["id"] for item in asked.input if item.get("id")]
-        holders = await self._responses.holding(tenant, named) if named else {}
-        asked = await self._resolved(asked, before, holders, provider=chosen.upstream.name)
+        before = await self._earlier.before(tenant, asked, provider=chosen.upstream.name)
+        asked, holders = await self._earlier.resolved(tenant, asked, before, provider=chosen.upstream.name)
         check_outputs(before.items, asked.input)
         response_id = ids.new_id(ids.RESPONSE)
         asked = replace(asked, input=unmarked(asked.input))
 
         async def find() -> ShellTarget:
-            return await self._placement.target(
-                tenant, asked, chained=before.container_id, holders=holders, response_id=response_id
-            )
+            return await self._placement.target(tenant, asked, before=before, holders=holders, response_id=response_id)
 
         asked, target = await self._settle(tenant, asked, find, upstream=chosen.upstream)
         given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
         transcript = await self._told(tenant, completed([*before.items, *given]))
         notes = selection.notes(chosen.upstream.name)
         record = self._record(tenant, asked, target, response_id, provider=chosen.upstream.name, notes=notes)
+        if asked.conversation_id is not None:
+            record.request[CONVERSATION_END] = before.end
         parts = RunParts(chosen=chosen, selection=selection, target=target, transcript=transcript, record=record)
         make_run = self._run_maker(asked, parts, self._host(keeps_commands))
         _log_left_out(record, selection)
@@ -158,7 +159,18 @@ class Preparer:
             made_container=target.is_new,
             checkpoint=Checkpoint(note=target.note).encoded(),
             network=self._containers.networks.usage_from_now(target.container_id),
+            revision=before.revision,
         )
+
+    async def record(self, prepared: Prepared) -> None:
+        """Store the row of what was prepared. Raises RequestInvalid (conversation_locked); then nothing of it is left."""
+        try:
+            await self._responses.insert(prepared.record, checkpoint=prepared.checkpoint, revision=prepared.revision)
+        except BaseException:
+            if prepared.made_container:
+                with anyio.move_on_after(CLEARING, shield=True):
+                    await self.end_unused(prepared.record)
+            raise
 
     async def restore(
         self,
@@ -173,7 +185,8 @@ class Preparer:
         asked = restored(record.request, record.input)
         chosen = self._router.find(record.model)
         selection = self._selected(asked, chosen.upstream)
-        before = await self._history(record.tenant, asked, provider=chosen.upstream.name)
+        end = record.request.get(CONVERSATION_END)
+        before = await self._earlier.before(record.tenant, asked, provider=chosen.upstream.name, end=end)
         given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
         parts = RunParts(
             chosen=chosen,
@@ -242,32 +255,6 @@ class Preparer:
             keeps_commands=keeps_commands,
         )
 
-    async def _history(self, tenant: str, asked: ParsedRequest, *, provider: str) -> History:
-        if asked.body.previous_response_id is None:
-            return History()
-        return await history(
-            self._responses,
-            self._journal,
-            kept=asked.kept,
-            tenant=tenant,
-            previous=asked.body.previous_response_id,
-            provider=provider,
-            characters=self._limits.max_output_chars,
-        )
-
-    async def _resolved(
-        self, asked: ParsedRequest, before: History, holders: Mapping[str, ResponseRecord], *, provider: str
-    ) -> ParsedRequest:
-        items = await resolved(
-            asked.input,
-            holders=holders,
-            journal=self._journal,
-            earlier=before.items,
-            provider=provider,
-            characters=self._limits.max_output_chars,
-        )
-        return replace(asked, input=items)
-
     async def _settle(
         self, tenant: str, asked: ParsedRequest, find: Callable[[], Awaitable[ShellTarget]], *, upstream: Upstream
     ) -> tuple[ParsedRequest, ShellTarget]:
@@ -319,6 +306,7 @@ class Preparer:
             provider=provider,
             container_id=target.container_id,
             previous_response_id=asked.body.previous_response_id,
+            conversation_id=asked.conversation_id,
             background=asked.is_background,
             created_at=self._clock.now(),
             completed_at=None,

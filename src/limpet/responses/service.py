@@ -103,7 +103,7 @@ class ResponseService:
             tenant, asked, keeps_commands=lambda: self.is_closing and asked.is_stored
         )
         if prepared.is_stored:
-            await self._responses.insert(prepared.record, checkpoint=prepared.checkpoint)
+            await self._preparer.record(prepared)
         self._live[prepared.record.id] = LiveRun(prepared, anyio.Event())
         if not asked.is_background:
             self._leases.begin(prepared.record.id)

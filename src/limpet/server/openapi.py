@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from limpet.server.openapi_paths import DESCRIPTIONS, paths
+from limpet.server.openapi_operations import DESCRIPTIONS
+from limpet.server.openapi_paths import paths
 from limpet.server.openapi_schemas import ref, schemas
 
 Json = dict[str, Any]

@@ -1,36 +1,25 @@
-"""Every address of the gateway: its methods, what they take and every status that they answer with. Data, and the words to write it."""
-
-from typing import Any
+"""Every address of the gateway: its methods, what they take and every status that they answer with. Data."""
 
 from limpet.server.files import LEAST_SECONDS, LIST_LIMIT, MOST_SECONDS, PURPOSES
+from limpet.server.openapi_items import item_paths
+from limpet.server.openapi_operations import BYTES, FORM, JSON
+from limpet.server.openapi_operations import download as _download
+from limpet.server.openapi_operations import in_path as _in_path
+from limpet.server.openapi_operations import json_of as _json
+from limpet.server.openapi_operations import operation as _operation
+from limpet.server.openapi_operations import page as _page
+from limpet.server.openapi_operations import query as _query
+from limpet.server.openapi_operations import upgrade as _upgrade
 from limpet.server.openapi_schemas import TEXT, Json, const, one_of, ref, shape
 from limpet.server.preview_links import LEAST_SECONDS as LEAST_LINK_SECONDS
 from limpet.server.preview_links import MOST_SECONDS as MOST_LINK_SECONDS
-
-BYTES: Json = {"type": "string", "format": "binary"}
-JSON, FORM, OCTETS = "application/json", "multipart/form-data", "application/octet-stream"
-DESCRIPTIONS = {
-    304: "The client has it: If-None-Match names its ETag.",
-    400: "Something in the request is wrong; `param` names it.",
-    403: "Not from here, not with this key, or the tenant has as much as it may have.",
-    404: "There is no such thing, or it is another tenant's.",
-    409: "It cannot be done as things are.",
-    413: "The body is larger than the gateway takes.",
-    415: "The body is of another type.",
-    416: "No byte lies in the range.",
-    422: "The provider refused the request.",
-    426: "The request must ask for an upgrade to WebSocket, version 13.",
-    429: "The provider, or the gateway for this key, has had too many requests.",
-    500: "The gateway failed.",
-    502: "The provider failed.",
-    503: "No box can be had, or the gateway is stopping.",
-}
 
 
 def paths() -> Json:
     """By address, as OpenAPI writes them. Security is the document's."""
     return {
         **_responses(),
+        **item_paths(),
         **_containers(),
         **_container_network(),
         **_container_files(),
@@ -318,44 +307,6 @@ def _gateway() -> Json:
     }
 
 
-def _operation(
-    name: str,
-    summary: str,
-    content: Json,
-    refusals: tuple[int, ...],
-    *,
-    parameters: list[Json] | None = None,
-    body: Json | None = None,
-    is_open: bool = False,
-) -> Json:
-    """What any address may also answer is added: 403 and 500."""
-    answers: Json = {"200": {"description": "As asked.", "content": content}}
-    for status in sorted({*refusals, 403, 500}):
-        answers[str(status)] = {"description": DESCRIPTIONS[status], "content": _json("ErrorAnswer")}
-    operation: Json = {"operationId": name, "summary": summary, "responses": answers}
-    if parameters:
-        operation["parameters"] = parameters
-    if body:
-        operation["requestBody"] = {"required": True, "content": body}
-    return {**operation, "security": []} if is_open else operation
-
-
-def _upgrade(name: str, summary: str) -> Json:
-    operation = _operation(name, summary, {}, (400, 426, 503))
-    operation["responses"]["101"] = {"description": "The connection speaks WebSocket from here on."}
-    del operation["responses"]["200"]
-    return operation
-
-
-def _download(name: str, refusals: tuple[int, ...]) -> Json:
-    bytes_of = {OCTETS: {"schema": BYTES}}
-    operation = _operation(name, "Its bytes, whole or a range of them", bytes_of, (*refusals, 416))
-    operation["parameters"] = [_header("Range"), _header("If-None-Match"), _header("If-Range")]
-    operation["responses"]["206"] = {"description": "The range that was asked for.", "content": bytes_of}
-    operation["responses"]["304"] = {"description": DESCRIPTIONS[304]}
-    return operation
-
-
 def _bundle(**fields: Json) -> Json:
     whole = {"description": "The skill as one zip.", **BYTES}
     parts = {"description": "Its files; their names are paths.", "type": "array", "items": BYTES}
@@ -365,28 +316,3 @@ def _bundle(**fields: Json) -> Json:
         "oneOf": [{"required": ["files"]}, {"required": ["files[]"]}],
     }
     return {FORM: {"schema": form}}
-
-
-def _json(name: str) -> Json:
-    return {JSON: {"schema": ref(name)}}
-
-
-def _page(*, most: int = 100) -> list[Json]:
-    return [
-        _query("limit", {"type": "integer", "minimum": 1, "maximum": most}),
-        _query("after", TEXT, "The last id of the page before; it may have been deleted since."),
-        _query("order", one_of("asc", "desc"), "By age; desc where it is not given."),
-    ]
-
-
-def _query(name: str, schema: Json, description: str = "") -> Json:
-    said: dict[str, Any] = {"description": description} if description else {}
-    return {"name": name, "in": "query", "schema": schema, **said}
-
-
-def _header(name: str) -> Json:
-    return {"name": name, "in": "header", "schema": TEXT}
-
-
-def _in_path(name: str) -> Json:
-    return {"name": name, "in": "path", "required": True, "schema": TEXT}
