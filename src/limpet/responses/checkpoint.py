@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from limpet.responses.budgets import BudgetStop
 from limpet.upstreams.endings import IncompleteReason, ResponseError
 from limpet.upstreams.upstream import BadArguments, CallBegun, CallMade, CommandText, Emit, ShellArguments, TurnEvent
 from limpet.upstreams.usage import Usage
@@ -31,12 +32,14 @@ class EndedTurn(msgspec.Struct, kw_only=True):
     status: Literal["completed", "incomplete", "failed"]
     incomplete_reason: IncompleteReason | None = None
     error: ResponseError | None = None
+    bound: BudgetStop | None = None
 
 
 class Checkpoint(msgspec.Struct, kw_only=True):
     """`note` is what the model is told before its first turn. `turns` are done, with all their shell calls; what comes now begins at
     output index `next`, in that `step`. `turn` has ended and is not done: its calls are being carried out. `skipped` are the output
-    indexes of items that the model is not told again: they belong to attempts that broke off."""
+    indexes of items that the model is not told again: they belong to attempts that broke off. `wall_secs` is for how long the run was
+    carried, `newest` the usage of its newest turn, `stop` the budget for which that was the last."""
 
     version: int = VERSION
     note: str | None = None
@@ -46,6 +49,9 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     usage: Usage | None = None
     calls_made: int = 0
     skipped: list[int] = msgspec.field(default_factory=list)
+    wall_secs: float = 0.0
+    newest: Usage | None = None
+    stop: BudgetStop | None = None
     turn: EndedTurn | None = None
 
     def encoded(self) -> bytes:

@@ -18,7 +18,7 @@ from limpet.core import events as ev
 from limpet.core.errors import GatewayStopping, LimpetError, Overloaded, RequestInvalid
 from limpet.responses.failures import UNFORESEEN
 from limpet.responses.kept_responses import KeptResponses
-from limpet.responses.prepare import Prepared
+from limpet.responses.prepared_run import Prepared
 from limpet.responses.replay import StreamEvent
 from limpet.responses.request import ParsedRequest, parse
 from limpet.responses.service import ResponseService
@@ -199,9 +199,7 @@ class Lanes:
         """A response, then its automatic successors. Raises LimpetError for the first; that of a successor is told to its steers."""
         target = await self._admitted(lane, given, size)
         while steers := await self._left_steers(target):
-            successor = {**target.body, "input": _items_of(steers)}
-            if successor.get("conversation") is None:  # a conversation has the items of the steered response by now
-                successor["previous_response_id"] = target.id
+            successor = {**target.body, "previous_response_id": target.id, "input": _items_of(steers)}
             target.body = {}
             try:
                 after = await self._admitted(lane, successor, sum(steer.size for steer in steers))

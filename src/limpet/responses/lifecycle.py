@@ -6,12 +6,14 @@ from msgspec import to_builtins
 from limpet.core import events as ev
 from limpet.core import exit_codes
 from limpet.core.clock import Clock
-from limpet.responses.conversation_items import conversation_turn
+from limpet.responses.budgets import Spending
 from limpet.responses.failures import closed_item
 from limpet.responses.loop import Ending
 from limpet.responses.metrics import Metrics
-from limpet.responses.prepare import Prepared, Preparer
+from limpet.responses.prepare import Preparer
+from limpet.responses.prepared_run import Prepared
 from limpet.responses.resource import response_object, stored_object
+from limpet.responses.run_meter import Spendings
 from limpet.responses.writer import Writer
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.endings import ResponseError
@@ -20,9 +22,12 @@ from limpet.upstreams.endings import ResponseError
 class ResponseLifecycle:
     """Begins and ends responses, in their rows and in their journals."""
 
-    def __init__(self, *, responses: Responses, preparer: Preparer, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self, *, responses: Responses, preparer: Preparer, spendings: Spendings, clock: Clock, metrics: Metrics
+    ) -> None:
         self._responses = responses
         self._preparer = preparer
+        self._spendings = spendings
         self._clock = clock
         self._metrics = metrics
 
@@ -35,7 +40,6 @@ class ResponseLifecycle:
     async def finish(self, record: ResponseRecord, writer: Writer, ending: Ending, ran: Prepared | None) -> None:
         """Close what is open, write down how it ended, then tell it: the row is true before a client sees the last event. `ran` is the run,
         where this process had one."""
-        usage = None if ran is None else ran.usage()
         writer.skip_told()
         ev.move(ev.RESPONSE_MOVES, "in_progress", ending.status)
         self._metrics.responses.labels(ending.status).inc()
@@ -45,7 +49,14 @@ class ResponseLifecycle:
             await writer.tell(ev.ITEM_DONE, output_index=index, item=item)
         await writer.flush()
         at = self._clock.now()
-        if record.request.get("store") is not False:
+        usage = None if ran is None else ran.usage()
+        own = Spending() if ran is None else ran.meter.own()
+        if ran is not None:
+            ran.meter.is_counted = True
+        self._metrics.spent(own, usage, stopped_by=ending.budget)
+        if record.request.get("store") is False:
+            await self._spendings.count_unstored(record, own, usage)
+        else:
             items = [str(item["id"]) for item in writer.snapshot.items() if item.get("id")]
             await self._responses.finish(
                 record.id,
@@ -54,8 +65,10 @@ class ResponseLifecycle:
                 usage=to_builtins(usage),
                 error=to_builtins(ending.error),
                 items=items,
-                turn=conversation_turn(record, writer.snapshot.items(), status=ending.status),
+                spent=to_builtins(own),
+                counted=self._spendings.record(record, own, usage),
             )
+        await self._spendings.end(record)
         ended = response_object(
             record,
             status=ending.status,
@@ -65,6 +78,7 @@ class ResponseLifecycle:
             error=ending.error,
             incomplete_reason=ending.reason,
             network=None if ran is None else ran.network(),
+            budget=ending.budget,
         )
         await writer.tell(ev.ENDING[ending.status], response=ended)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import anyio
 
 from limpet.core.errors import LimpetError, UpstreamError
-from limpet.responses.prepare import Prepared
+from limpet.responses.prepared_run import Prepared
 from limpet.store.runs import RunClaim
 
 

@@ -9,10 +9,12 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from limpet.responses.budgets import BudgetStop
 from limpet.responses.checkpoint import Checkpoint, EndedTurn, packed, unpacked
 from limpet.responses.command_output import model_copy
 from limpet.responses.earlier_attempt import EarlierAttempt, ToldBefore
 from limpet.responses.history import as_input
+from limpet.responses.run_meter import RunMeter
 from limpet.responses.shell_call import ShellCalls
 from limpet.responses.steering import Steering
 from limpet.responses.turn_boundary import TurnBoundary
@@ -59,11 +61,12 @@ class LoopBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a run ended by itself. `reason` stands with incomplete, `error` with failed."""
+    """How a run ended by itself. `reason` stands with incomplete, with `budget` where that was reached; `error` with failed."""
 
     status: str
     reason: IncompleteReason | None = None
     error: ResponseError | None = None
+    budget: BudgetStop | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,6 +92,7 @@ class Run:
     earlier: EarlierAttempt | None = None
     calls_made: int = 0
     steering: Steering = field(default_factory=Steering)
+    meter: RunMeter = field(default_factory=RunMeter)
 
     @property
     def usage(self) -> Usage | None:
@@ -100,14 +104,34 @@ async def converse(run: Run) -> Ending:
     in the writer."""
     if run.is_prewarm:
         return Ending(status="completed")
+    run.meter.begin(run.progress)
+    ending = Ending(status="completed")
+    with run.meter.time_limit() as reached:
+        ending = await _take_turns(run)
+    return _stopped(reached[0]) if reached else ending
+
+
+def _stopped(stop: BudgetStop) -> Ending:
+    return Ending(status="incomplete", reason="budget_reached", budget=stop)
+
+
+async def _take_turns(run: Run) -> Ending:
     while run.progress.turns < run.bounds.turns:
+        if run.progress.turn is None:
+            if (stop := run.meter.exhausted()) is not None:
+                return _stopped(stop)
+            run.progress.stop = run.meter.last_turn()
         turn = await _take_turn(run)
         if turn.ended.status == "failed":
             return Ending(status="failed", error=turn.ended.error or NO_REASON)
         if turn.ended.status == "incomplete":
+            if turn.ended.incomplete_reason == "max_output_tokens" and turn.bound is not None:
+                return _stopped(turn.bound)
             return Ending(status="incomplete", reason=turn.ended.incomplete_reason)
         if turn.is_cut:
             return Ending(status="incomplete", reason="steered")
+        if not turn.calls and run.progress.stop is not None and run.progress.turns > 1:
+            return _stopped(run.progress.stop)  # the model was cut short, and was told so
         if not turn.calls or _client_must_act(run, turn.items):
             break
         if run.steering.is_wanted:
@@ -127,6 +151,8 @@ def _offers_shell(run: Run, number: int) -> bool:
     """Not in the last turn that is left, nor when the calls are used up: the model must answer with what it has."""
     if run.shell is None or run.calls is None:
         return run.shell is not None
+    if run.progress.stop is not None:
+        return False
     return number < run.bounds.turns - 1 and _may_call(run)
 
 
@@ -137,7 +163,8 @@ def _may_call(run: Run) -> bool:
 @dataclass(slots=True, kw_only=True)
 class _TurnResult:
     """One model turn: what was passed on of it, its calls, and how it ended. `admitted`: for each call, by its index in the turn,
-    whether it was within the bounds when it began. One that `is_cut` was left between two items, for the client's steering."""
+    whether it was within the bounds when it began. One that `is_cut` was left between two items, for the client's steering. `bound` is
+    the budget by which its output was bounded."""
 
     passing: TurnForwarder
     offers_shell: bool
@@ -146,6 +173,7 @@ class _TurnResult:
     waiting: deque[TurnEvent] = field(default_factory=deque)
     ended: TurnEnded = field(default_factory=lambda: TurnEnded(status="failed"))
     is_cut: bool = False
+    bound: BudgetStop | None = None
 
     @property
     def items(self) -> list[Json]:
@@ -165,6 +193,7 @@ class _TurnResult:
             status=self.ended.status,
             incomplete_reason=self.ended.incomplete_reason,
             error=self.ended.error,
+            bound=self.bound,
         )
 
 
@@ -187,6 +216,7 @@ async def _take_turn(run: Run) -> _TurnResult:
     run.progress.next, run.progress.turn = run.writer.snapshot.next_index, None
     run.progress.step, run.progress.calls_made = run.writer.step, run.calls_made
     if taken.calls:
+        run.meter.write_down()
         await run.writer.keep(run.progress.encoded())
     return taken
 
@@ -195,9 +225,10 @@ async def _asked(run: Run) -> _TurnResult:
     """A turn of the provider, read to its end, and a checkpoint there."""
     offers_shell = _offers_shell(run, run.progress.turns)
     passing = TurnForwarder(run.writer, run.environment, provider=run.upstream.name, streams_commands=run.streams_shell)
-    taken = _TurnResult(passing=passing, offers_shell=offers_shell)
+    options, bound = run.meter.bounded(run.options)
+    taken = _TurnResult(passing=passing, offers_shell=offers_shell, bound=bound)
     boundary = TurnBoundary(CLIENTS_CALLS, has_own_shell=run.calls is not None)
-    async with aclosing(run.upstream.stream(_turn(run, offers_shell))) as events:
+    async with aclosing(run.upstream.stream(_turn(run, options, offers_shell=offers_shell))) as events:
         async for event in events:
             if boundary.is_before(event) and run.steering.is_wanted:
                 taken.is_cut, taken.ended = True, TurnEnded(status="completed")
@@ -208,9 +239,11 @@ async def _asked(run: Run) -> _TurnResult:
         run.progress.skipped += run.earlier.given_up
         run.earlier = None
     if (usage := taken.ended.usage) is not None:
+        run.progress.newest = usage
         run.progress.usage = usage if run.progress.usage is None else run.progress.usage + usage
     run.progress.calls_made = run.calls_made
     run.progress.turn = taken.ended_turn(run.writer)
+    run.meter.write_down()
     await run.writer.keep(run.progress.encoded())
     return taken
 
@@ -248,27 +281,30 @@ def _ended_before(run: Run, turn: EndedTurn) -> _TurnResult:
         calls=[event for event in unpacked(turn.calls) if isinstance(event, CallMade)],
         waiting=deque(unpacked(turn.waiting)),
         ended=TurnEnded(status=turn.status, incomplete_reason=turn.incomplete_reason, error=turn.error),
+        bound=turn.bound,
     )
 
 
-def _turn(run: Run, offers_shell: bool) -> Turn:
+def _turn(run: Run, options: Json, *, offers_shell: bool) -> Turn:
     return Turn(
         model=run.model,
         input=list(run.transcript),
         instructions=_instructions(run, offers_shell),
         tools=run.tools,
         shell=run.shell if offers_shell else None,
-        options=run.options,
+        options=options,
         attempt_id=f"{run.response_id}.{run.writer.step}",
     )
 
 
 def _instructions(run: Run, offers_shell: bool) -> str | None:
     """A model's own shell tool has no place for a description of ours: its instructions end with it. The client's shell is not ours."""
-    if run.shell is None or run.calls is None or not (offers_shell and run.upstream.has_native_shell):
-        return run.instructions
-    about = f"About the shell tool: {run.shell.description}"
-    return about if run.instructions is None else f"{run.instructions}\n\n{about}"
+    said = [run.instructions] if run.instructions is not None else []
+    if run.shell is not None and run.calls is not None and offers_shell and run.upstream.has_native_shell:
+        said.append(f"About the shell tool: {run.shell.description}")
+    if run.progress.stop is not None:
+        said.append(f"Note: {run.progress.stop.note}")
+    return "\n\n".join(said) if said else None
 
 
 async def _answer_calls(run: Run, taken: _TurnResult) -> int:

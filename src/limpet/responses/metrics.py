@@ -7,6 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from limpet.containers.admission import AdmissionCounts
 from limpet.containers.doors import DoorCounts
 from limpet.egress.policy import Reason
+from limpet.responses.budgets import BudgetStop, Spending
+from limpet.upstreams.usage import Usage
 
 _SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 1800)
 ALLOWED = "allowed"
@@ -47,6 +49,11 @@ class Metrics:
         self._carried = Counter("limpet_network_bytes", "Bytes that doors carried", ("direction",), registry=own)
         self._doors = Gauge("limpet_network_doors", "Boxes with a door now", registry=own)
         self._through = Gauge("limpet_network_open", "Connections of boxes through their doors now", registry=own)
+        self._turns = Counter("limpet_model_turns", "Model turns of responses that ended", registry=own)
+        self._tokens = Counter("limpet_tokens", "Tokens of responses that ended", ("kind",), registry=own)
+        self._stops = Counter(
+            "limpet_budgets_reached", "Responses that a budget ended", ("scope", "limit"), registry=own
+        )
         self._evicted = 0
         self._begin()
 
@@ -58,6 +65,16 @@ class Metrics:
             self._connections.labels(result)
         for direction in ("sent", "received"):
             self._carried.labels(direction)
+
+    def spent(self, own: Spending, usage: Usage | None, *, stopped_by: BudgetStop | None) -> None:
+        """What a response has used up, at its end."""
+        self._turns.inc(own.turns)
+        if usage is not None:
+            self._tokens.labels("input").inc(usage.input_tokens)
+            self._tokens.labels("cached").inc(usage.input_tokens_details.cached_tokens)
+            self._tokens.labels("output").inc(usage.output_tokens)
+        if stopped_by is not None:
+            self._stops.labels(stopped_by.scope, stopped_by.limit).inc()
 
     def waited(self, seconds: float) -> None:
         self._waits.observe(seconds)

@@ -1,7 +1,7 @@
 """From a checked request to a run: the provider, the history, the container. What a client did wrong is found here."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -11,17 +11,17 @@ from limpet.containers.manager import ContainerManager
 from limpet.core import ids
 from limpet.core.clock import Clock
 from limpet.core.errors import LimpetError, RequestInvalid
-from limpet.egress.usage import NetworkUsage
 from limpet.responses.checkpoint import Checkpoint
-from limpet.responses.conversation_items import ConversationItems
-from limpet.responses.earlier_items import EarlierItems
-from limpet.responses.history import check_outputs, completed, trimmed
+from limpet.responses.history import History, check_outputs, completed, history, trimmed
 from limpet.responses.inputs import InputFiles, ResolvedFile, marked, unmarked
 from limpet.responses.loop import LoopBounds, Run
 from limpet.responses.metrics import Metrics
 from limpet.responses.placement import Placement, ShellTarget
-from limpet.responses.request import CONVERSATION_END, Local, ParsedRequest, restored
+from limpet.responses.prepared_run import Prepared
+from limpet.responses.references import resolved
+from limpet.responses.request import Local, ParsedRequest, restored
 from limpet.responses.resource import resolved_tools
+from limpet.responses.run_meter import RunMeter, Spendings
 from limpet.responses.settings import ServerToolSettings
 from limpet.responses.shell_call import ShellCalls
 from limpet.responses.shell_description import shell_description
@@ -34,46 +34,11 @@ from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.routing import ChosenRoute, Router
 from limpet.upstreams.upstream import ShellOffer, Upstream
-from limpet.upstreams.usage import Usage
 
 log = structlog.get_logger()
 Json = dict[str, Any]
 MANAGES_CONTEXT = frozenset({"openai", "azure_openai"})  # types of providers that are handed `context_management`
 CLEARING = 15.0  # seconds for deleting a container that was made for a request which then failed
-
-
-@dataclass(slots=True, kw_only=True)
-class Prepared:
-    """A run that can begin. `run` is made once, with the writer of its journal. `left_out` are the types of tools that the provider
-    was not given; `made_container`: its container was made for it; `checkpoint` is where its run begins; `network` is what its
-    container has used since; `revision` is that of its conversation when its items were read."""
-
-    record: ResponseRecord
-    is_stored: bool
-    left_out: tuple[str, ...] = ()
-    make_run: Callable[[Writer], Run]
-    made_container: bool = False
-    checkpoint: bytes = b""
-    network: Callable[[], NetworkUsage | None] = lambda: None
-    revision: int | None = None
-    _run: Run | None = field(default=None, init=False)
-    _writer: Writer | None = field(default=None, init=False)
-
-    @property
-    def writer(self) -> Writer:
-        assert self._writer is not None, "a run has a writer before it starts"
-        return self._writer
-
-    @writer.setter
-    def writer(self, writer: Writer) -> None:
-        self._writer = writer
-
-    def run(self) -> Run:
-        self._run = self._run or self.make_run(self.writer)
-        return self._run
-
-    def usage(self) -> Usage | None:
-        return self._run.usage if self._run is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +50,7 @@ class RunParts:
     target: ShellTarget
     transcript: list[Json]
     record: ResponseRecord
+    meter: RunMeter
     begun: Sequence[Execution] = ()
 
 
@@ -108,10 +74,11 @@ class Preparer:
         programs: Sequence[str],
         metrics: Metrics,
         files: InputFiles,
-        conversations: ConversationItems,
+        spendings: Spendings,
     ) -> None:
         self._responses = responses
         self._executions = executions
+        self._journal = journal
         self._router = router
         self._containers = containers
         self._clock = clock
@@ -124,53 +91,52 @@ class Preparer:
         self._programs = programs
         self._metrics = metrics
         self._files = files
+        self._spendings = spendings
         self._placement = Placement(containers, executions)
-        self._earlier = EarlierItems(responses, journal, conversations, characters=self._limits.max_output_chars)
 
     async def prepare(self, tenant: str, asked: ParsedRequest, *, keeps_commands: Callable[[], bool]) -> Prepared:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
         selection = self._selected(asked, chosen.upstream)
         _check_context_management(asked, chosen.upstream)
-        before = await self._earlier.before(tenant, asked, provider=chosen.upstream.name)
-        asked, holders = await self._earlier.resolved(tenant, asked, before, provider=chosen.upstream.name)
+        before = await self._history(tenant, asked, provider=chosen.upstream.name)
+        named = [item["id"] for item in asked.input if item.get("id")]
+        holders = await self._responses.holding(tenant, named) if named else {}
+        asked = await self._resolved(asked, before, holders, provider=chosen.upstream.name)
         check_outputs(before.items, asked.input)
         response_id = ids.new_id(ids.RESPONSE)
+        await self._spendings.look(tenant)
+        meter = RunMeter(self._spendings.budget(tenant, response_id, asked, conversation=before.spent))
         asked = replace(asked, input=unmarked(asked.input))
 
         async def find() -> ShellTarget:
-            return await self._placement.target(tenant, asked, before=before, holders=holders, response_id=response_id)
+            return await self._placement.target(
+                tenant, asked, chained=before.container_id, holders=holders, response_id=response_id
+            )
 
         asked, target = await self._settle(tenant, asked, find, upstream=chosen.upstream)
         given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
         transcript = await self._told(tenant, completed([*before.items, *given]))
         notes = selection.notes(chosen.upstream.name)
         record = self._record(tenant, asked, target, response_id, provider=chosen.upstream.name, notes=notes)
-        if asked.conversation_id is not None:
-            record.request[CONVERSATION_END] = before.end
-        parts = RunParts(chosen=chosen, selection=selection, target=target, transcript=transcript, record=record)
-        make_run = self._run_maker(asked, parts, self._host(keeps_commands))
-        _log_left_out(record, selection)
+        parts = RunParts(
+            chosen=chosen, selection=selection, target=target, transcript=transcript, record=record, meter=meter
+        )
+        make_run = self._run_maker(asked, parts, self._host(keeps_commands, meter))
+        if left_out := list(selection.left_out):
+            log.warning(
+                "tools_left_out", response_id=record.id, tenant=tenant, provider=record.provider, tools=left_out
+            )
         return Prepared(
             record=record,
             is_stored=asked.is_stored,
             left_out=selection.left_out,
             make_run=make_run,
+            meter=meter,
             made_container=target.is_new,
             checkpoint=Checkpoint(note=target.note).encoded(),
             network=self._containers.networks.usage_from_now(target.container_id),
-            revision=before.revision,
         )
-
-    async def record(self, prepared: Prepared) -> None:
-        """Store the row of what was prepared. Raises RequestInvalid (conversation_locked); then nothing of it is left."""
-        try:
-            await self._responses.insert(prepared.record, checkpoint=prepared.checkpoint, revision=prepared.revision)
-        except BaseException:
-            if prepared.made_container:
-                with anyio.move_on_after(CLEARING, shield=True):
-                    await self.end_unused(prepared.record)
-            raise
 
     async def restore(
         self,
@@ -185,10 +151,12 @@ class Preparer:
         asked = restored(record.request, record.input)
         chosen = self._router.find(record.model)
         selection = self._selected(asked, chosen.upstream)
-        end = record.request.get(CONVERSATION_END)
-        before = await self._earlier.before(record.tenant, asked, provider=chosen.upstream.name, end=end)
+        before = await self._history(record.tenant, asked, provider=chosen.upstream.name)
         given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
+        await self._spendings.look(record.tenant)
+        meter = RunMeter(self._spendings.budget(record.tenant, record.id, asked, conversation=before.spent))
         parts = RunParts(
+            meter=meter,
             chosen=chosen,
             selection=selection,
             target=await self._placement.given(record.tenant, asked, record.container_id, note=progress.note),
@@ -196,9 +164,11 @@ class Preparer:
             record=record,
             begun=begun,
         )
-        make_run = self._run_maker(asked, parts, self._host(keeps_commands))
+        make_run = self._run_maker(asked, parts, self._host(keeps_commands, meter))
         network = self._containers.networks.usage_from_now(record.container_id)
-        return Prepared(record=record, is_stored=True, make_run=make_run, made_container=True, network=network)
+        return Prepared(
+            record=record, is_stored=True, make_run=make_run, meter=meter, made_container=True, network=network
+        )
 
     def _run_maker(self, asked: ParsedRequest, parts: RunParts, host: ShellHost) -> Callable[[Writer], Run]:
         def make_run(writer: Writer) -> Run:
@@ -221,6 +191,7 @@ class Preparer:
                 response_id=parts.record.id,
                 streams_shell=self._streams_output,
                 is_prewarm=asked.is_prewarm,
+                meter=parts.meter,
             )
 
         return make_run
@@ -243,7 +214,7 @@ class Preparer:
         except (LimpetError, OSError) as problem:
             log.warning("container_not_ended", container_id=record.container_id, reason=str(problem))
 
-    def _host(self, keeps_commands: Callable[[], bool]) -> ShellHost:
+    def _host(self, keeps_commands: Callable[[], bool], meter: RunMeter) -> ShellHost:
         return ShellHost(
             containers=self._containers,
             executions=self._executions,
@@ -253,7 +224,34 @@ class Preparer:
             streams_output=self._streams_output,
             metrics=self._metrics,
             keeps_commands=keeps_commands,
+            meter=meter,
         )
+
+    async def _history(self, tenant: str, asked: ParsedRequest, *, provider: str) -> History:
+        if asked.body.previous_response_id is None:
+            return History()
+        return await history(
+            self._responses,
+            self._journal,
+            kept=asked.kept,
+            tenant=tenant,
+            previous=asked.body.previous_response_id,
+            provider=provider,
+            characters=self._limits.max_output_chars,
+        )
+
+    async def _resolved(
+        self, asked: ParsedRequest, before: History, holders: Mapping[str, ResponseRecord], *, provider: str
+    ) -> ParsedRequest:
+        items = await resolved(
+            asked.input,
+            holders=holders,
+            journal=self._journal,
+            earlier=before.items,
+            provider=provider,
+            characters=self._limits.max_output_chars,
+        )
+        return replace(asked, input=items)
 
     async def _settle(
         self, tenant: str, asked: ParsedRequest, find: Callable[[], Awaitable[ShellTarget]], *, upstream: Upstream
@@ -306,7 +304,6 @@ class Preparer:
             provider=provider,
             container_id=target.container_id,
             previous_response_id=asked.body.previous_response_id,
-            conversation_id=asked.conversation_id,
             background=asked.is_background,
             created_at=self._clock.now(),
             completed_at=None,
@@ -359,14 +356,6 @@ def _with_note(instructions: str | None, note: str | None) -> str | None:
 def _options(asked: ParsedRequest, selection: ToolSelection) -> Json:
     options = asked.options()
     return options if selection.choice is None else {**options, "tool_choice": selection.choice}
-
-
-def _log_left_out(record: ResponseRecord, selection: ToolSelection) -> None:
-    if selection.left_out:
-        tools = list(selection.left_out)
-        log.warning(
-            "tools_left_out", response_id=record.id, tenant=record.tenant, provider=record.provider, tools=tools
-        )
 
 
 def _check_context_management(asked: ParsedRequest, upstream: Upstream) -> None:

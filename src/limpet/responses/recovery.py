@@ -21,7 +21,8 @@ from limpet.responses.earlier_attempt import EarlierAttempt
 from limpet.responses.failures import closed_item
 from limpet.responses.history import as_input
 from limpet.responses.loop import Run
-from limpet.responses.prepare import Prepared, Preparer
+from limpet.responses.prepare import Preparer
+from limpet.responses.prepared_run import Prepared
 from limpet.responses.replay import Replayed
 from limpet.responses.snapshot import Snapshot
 from limpet.responses.writer import Writer

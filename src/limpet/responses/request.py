@@ -12,12 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 from limpet.containers.requested_spec import MOST_FILES, MOST_SKILLS
 from limpet.core.errors import RequestInvalid
 from limpet.responses.items import input_items
+from limpet.responses.settings import BudgetLimits
 from limpet.responses.validation import validated
 from limpet.store.responses import ResponseRecord
 
 Json = dict[str, Any]
 
 _NOT_BUILT = {
+    "conversation": "Conversations are not built yet: chain with `previous_response_id`.",
     "multi_agent": "Several agents in one response, a beta, are not served here. Leave `multi_agent` out.",
 }
 
@@ -52,9 +54,6 @@ class Local(BaseModel):
 
 
 Name = Annotated[StrictStr, Field(min_length=1, max_length=128, pattern=r"^[a-zA-Z0-9_-]+$")]
-Metadata = Annotated[
-    dict[Annotated[str, Field(max_length=64)], Annotated[StrictStr, Field(max_length=512)]], Field(max_length=16)
-]
 Environment = Annotated[ContainerAuto | ContainerReference | Local, Field(discriminator="type")]
 
 
@@ -152,17 +151,30 @@ Included = Literal[
 ]
 
 
-class ConversationReference(BaseModel):
-    model_config = ConfigDict(extra="allow")
-    id: Annotated[StrictStr, Field(min_length=1)]
-
-
 class BackgroundOptions(BaseModel):
     """`completion_window` is how long the work may wait; here all of it begins at once. `continuation_id` is taken and has no effect."""
 
     model_config = ConfigDict(extra="allow")
     completion_window: Literal["soonest", "2h", "8h"] | None = None
     continuation_id: StrictStr | None = None
+
+
+class BudgetRequest(BaseModel):
+    """This gateway's extension: what may be used up; the operator's own limits hold beside it."""
+
+    model_config = ConfigDict(extra="forbid")
+    max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_turns: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_wall_secs: Annotated[float, Field(gt=0, le=86_400)] | None = None
+
+    def limits(self) -> BudgetLimits:
+        return BudgetLimits(**self.model_dump(include=set(BudgetRequest.model_fields)))
+
+
+class ResponseBudget(BudgetRequest):
+    """Of this response, and of the conversation (the chain of responses) that it belongs to."""
+
+    conversation: BudgetRequest | None = None
 
 
 class CreateRequest(BaseModel):
@@ -183,9 +195,16 @@ class CreateRequest(BaseModel):
     stream_options: StreamOptions | None = None
     background: StrictBool | None = None
     background_options: BackgroundOptions | None = None
-    conversation: StrictStr | ConversationReference | None = None
+    budget: ResponseBudget | None = None
+    conversation: Any = None
     include: list[Included] | None = None
-    metadata: Metadata | None = None
+    metadata: (
+        Annotated[
+            dict[Annotated[str, Field(max_length=64)], Annotated[StrictStr, Field(max_length=512)]],
+            Field(max_length=16),
+        ]
+        | None
+    ) = None
     temperature: Annotated[float, Field(ge=0, le=2, strict=True)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
@@ -193,7 +212,7 @@ class CreateRequest(BaseModel):
     text: TextOptions | None = None
     truncation: Literal["auto", "disabled"] | None = None
     service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"] | None = None
-    safety_identifier: Annotated[StrictStr, Field(max_length=128)] | None = None
+    safety_identifier: Annotated[StrictStr, Field(max_length=64)] | None = None
     prompt_cache_key: StrictStr | None = None
     prompt_cache_retention: StrictStr | None = None
     prompt_cache_options: PromptCacheOptions | None = None
@@ -235,11 +254,6 @@ class ParsedRequest:
         return self.body.background is True
 
     @property
-    def conversation_id(self) -> str | None:
-        named = self.body.conversation
-        return named.id if isinstance(named, ConversationReference) else named
-
-    @property
     def is_prewarm(self) -> bool:
         """Whether it is only to be prepared: no model is asked and nothing runs."""
         cache = self.body.prompt_cache_options
@@ -271,20 +285,18 @@ def parse(body: object) -> ParsedRequest:
     for name, sentence in _NOT_BUILT.items():
         if getattr(request, name, None):
             raise RequestInvalid(sentence, param=name, code="unsupported_parameter")
-    if request.input is None and request.conversation is None:
+    if request.input is None:
         raise RequestInvalid("`input` is missing: give a text or a list of items.", param="input")
     _check_background(request)
-    _check_conversation(request)
     shell, others = _tools(request.tools or [])
     _check_choice(request, has_shell=shell is not None)
     index = next((number for number, tool in enumerate(request.tools or []) if tool.get("type") == "shell"), 0)
     return ParsedRequest(
-        body=request, input=input_items(request.input or []), shell=shell, shell_index=index, other_tools=tuple(others)
+        body=request, input=input_items(request.input), shell=shell, shell_index=index, other_tools=tuple(others)
     )
 
 
-CONVERSATION_END = "conversation_end"  # the number of the last item of its conversation that a response was given
-OURS = ("notes", CONVERSATION_END)  # what a stored request holds beside the client's
+OURS = ("notes",)  # what a stored request holds beside the client's
 
 
 def restored(stored: Mapping[str, Any], items: list[Json]) -> ParsedRequest:
@@ -339,24 +351,6 @@ def _check_background(request: CreateRequest) -> None:
         raise RequestInvalid(
             f"A `completion_window` of {options.completion_window} needs `background: true` without `stream`.",
             param="background_options.completion_window",
-            code="invalid_value",
-        )
-
-
-def _check_conversation(request: CreateRequest) -> None:
-    """What a response adds to its conversation is kept there, so it must be stored."""
-    if request.conversation is None:
-        return
-    if request.previous_response_id is not None:
-        raise RequestInvalid(
-            "Mutually exclusive parameters. Ensure you are only providing one of: 'previous_response_id' or 'conversation'.",
-            param="conversation",
-            code="mutually_exclusive_parameters",
-        )
-    if request.store is False:
-        raise RequestInvalid(
-            "`conversation` needs a stored response: leave `store` out, or set it to true.",
-            param="conversation",
             code="invalid_value",
         )
 

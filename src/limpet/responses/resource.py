@@ -10,6 +10,7 @@ from limpet.core.clock import seconds
 from limpet.core.events import ResponseStatus
 from limpet.core.resources import EXTENSION, Count, Moment, Resource, WireObject, or_unset
 from limpet.egress.usage import NetworkUsage
+from limpet.responses.budgets import BudgetStop
 from limpet.store.responses import ResponseRecord
 from limpet.upstreams.endings import IncompleteReason, ResponseError
 from limpet.upstreams.usage import Usage
@@ -38,13 +39,10 @@ OutputItem = Annotated[
 
 
 class IncompleteDetails(WireObject, frozen=True, kw_only=True):
-    """Without `reason` where a provider's own is none that the API has."""
+    """Without `reason` where a provider's own is none that the API has. `budget` stands with `budget_reached`: the limit, and of what."""
 
     reason: IncompleteReason | UnsetType = UNSET
-
-
-class ConversationLink(WireObject, frozen=True, kw_only=True):
-    id: str
+    budget: Annotated[BudgetStop | UnsetType, EXTENSION] = UNSET
 
 
 class Response(Resource, frozen=True, kw_only=True):
@@ -79,7 +77,6 @@ class Response(Resource, frozen=True, kw_only=True):
     truncation: str = "disabled"
     tool_choice: Annotated[Any, Meta(extra_json_schema={"type": ["string", "object"]})] = "auto"
     metadata: Json = field(default_factory=dict)
-    conversation: ConversationLink | UnsetType = UNSET
     container_id: Annotated[str | UnsetType, EXTENSION] = UNSET
     notes: Annotated[list[str] | UnsetType, EXTENSION] = UNSET
     network: Annotated[NetworkSummary | UnsetType, EXTENSION] = UNSET
@@ -99,6 +96,7 @@ def response_object(
     error: ResponseError | None,
     incomplete_reason: IncompleteReason | None,
     network: NetworkUsage | None = None,
+    budget: BudgetStop | None = None,
 ) -> Response:
     """`record.request` holds the create parameters as given, with `tools` already resolved. Times come in microseconds and leave in
     seconds. `network` is what its container used meanwhile, shown where that is anything."""
@@ -111,7 +109,11 @@ def response_object(
         status=status,
         background=record.background,
         error=error,
-        incomplete_details=IncompleteDetails(reason=or_unset(incomplete_reason)) if status == "incomplete" else None,
+        incomplete_details=(
+            IncompleteDetails(reason=or_unset(incomplete_reason), budget=or_unset(budget))
+            if status == "incomplete"
+            else None
+        ),
         model=request["model"],
         output=output,
         reasoning={"effort": None, "summary": None} | (request.get("reasoning") or {}),
@@ -119,7 +121,6 @@ def response_object(
         text={"format": {"type": "text"}} | (request.get("text") or {}),
         tools=[_tool(tool) for tool in request.get("tools") or []],
         usage=usage,
-        conversation=UNSET if record.conversation_id is None else ConversationLink(id=record.conversation_id),
         container_id=or_unset(record.container_id),
         notes=request.get("notes") or UNSET,
         network=UNSET if network is None or network.is_none else network_summary(network),

@@ -20,12 +20,14 @@ from limpet.responses.lifecycle import ResponseLifecycle
 from limpet.responses.live_runs import ClaimedRun, LiveRun
 from limpet.responses.loop import Ending, converse
 from limpet.responses.metrics import Metrics
-from limpet.responses.prepare import Prepared, Preparer
+from limpet.responses.prepare import Preparer
+from limpet.responses.prepared_run import Prepared
 from limpet.responses.reader_leases import ReaderLeases
 from limpet.responses.reading import as_it_is_now, missing_end
 from limpet.responses.recovery import Recovery
 from limpet.responses.replay import DecodedEvent, StreamEvent, follow, replay
 from limpet.responses.request import ParsedRequest
+from limpet.responses.run_meter import Spendings
 from limpet.responses.settings import ResponseSettings
 from limpet.responses.writer import Writer
 from limpet.store.journal import Journal
@@ -52,13 +54,17 @@ class ResponseService:
         clock: Clock,
         metrics: Metrics,
         settings: ResponseSettings,
+        spendings: Spendings,
         owner: str,
     ) -> None:
         self._responses = responses
         self._journal = journal
         self._preparer = preparer
         self._metrics = metrics
-        self._lifecycle = ResponseLifecycle(responses=responses, preparer=preparer, clock=clock, metrics=metrics)
+        self._spendings = spendings
+        self._lifecycle = ResponseLifecycle(
+            responses=responses, preparer=preparer, spendings=spendings, clock=clock, metrics=metrics
+        )
         self._recovery = recovery
         self._live: dict[str, LiveRun] = {}
         self._claims: dict[str, ClaimedRun] = {}
@@ -103,7 +109,7 @@ class ResponseService:
             tenant, asked, keeps_commands=lambda: self.is_closing and asked.is_stored
         )
         if prepared.is_stored:
-            await self._preparer.record(prepared)
+            await self._responses.insert(prepared.record, checkpoint=prepared.checkpoint)
         self._live[prepared.record.id] = LiveRun(prepared, anyio.Event())
         if not asked.is_background:
             self._leases.begin(prepared.record.id)
@@ -185,6 +191,7 @@ class ResponseService:
         await self._engine.cancel(response_id)
         if live is not None:
             await self._end_unused(live)
+            await self._count_unended(live)
         await self._journal.forget(response_id)
         await self._responses.delete(tenant, response_id)
 
@@ -214,9 +221,18 @@ class ResponseService:
         del self._live[response_id]
         if not keeps_events:
             await self.forget(response_id)
+        await self._count_unended(live)
 
     async def forget(self, response_id: str) -> None:
         await self._journal.forget(response_id)
+
+    async def _count_unended(self, live: LiveRun) -> None:
+        """What was used up by a run that is forgotten before its end."""
+        if not live.prepared.meter.is_counted:
+            live.prepared.meter.is_counted = True
+            prepared = live.prepared
+            await self._spendings.count_unstored(prepared.record, prepared.meter.own(), prepared.usage())
+        await self._spendings.end(live.prepared.record)
 
     async def _record(self, tenant: str, response_id: str) -> ResponseRecord:
         live = self._live.get(response_id)
@@ -281,6 +297,7 @@ class ResponseService:
     async def _carry_live(self, run_id: str, live: LiveRun) -> None:
         prepared, writer = live.prepared, live.prepared.writer
         self._metrics.running.inc()
+        self._spendings.begin(prepared.record, prepared.meter)
         try:
             await self._lifecycle.announce(prepared.record, writer)
             ending = await self._converse(live)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from limpet.containers.settings import ShellLimits
-from limpet.core.settings import Between, Positive
+from limpet.core.settings import Between, Positive, Seconds
 
 WhenUnsupported = Literal["drop", "refuse"]
 
@@ -20,7 +20,33 @@ class ServerToolSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetLimits:
+    """What may be used up; None is no limit. `max_tokens` counts the input and output of all model turns."""
+
+    max_tokens: Positive | None = None
+    max_turns: Positive | None = None
+    max_wall_secs: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantBudget(BudgetLimits):
+    """Of all responses of a tenant within a calendar day or month, UTC."""
+
+    period: Literal["day", "month"] = "month"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSettings:
+    """`[features.responses.budgets]`: of each response, of each conversation (a chain of responses), of each tenant."""
+
+    response: BudgetLimits = field(default_factory=BudgetLimits)
+    conversation: BudgetLimits = field(default_factory=BudgetLimits)
+    tenant: TenantBudget = field(default_factory=TenantBudget)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseSettings:
     """`[features.responses]`. `leave_grace_secs`: so long a stored foreground response goes on without a reader."""
 
     leave_grace_secs: Annotated[float, Between(0, 86_400)] = 30.0
+    budgets: BudgetSettings = field(default_factory=BudgetSettings)

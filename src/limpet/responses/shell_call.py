@@ -147,7 +147,8 @@ class ShellCalls:
             async with self._host.containers.lease(self._tenant, self._container_id) as lease:
                 await self._look_before(lease)
                 for number, text in list(enumerate(arguments.commands))[len(answer.entries) :]:
-                    command = Command(what=Script(text), timeout=self._timeout(arguments))
+                    seconds = self._host.command_seconds(arguments.timeout_ms)
+                    command = Command(what=Script(text), timeout=seconds)
                     is_last = number == len(arguments.commands) - 1
                     await self._one(lease, command, call_id, number, place, answer, is_last=is_last)
         except SandboxGone as gone:
@@ -159,11 +160,6 @@ class ShellCalls:
     def _notes(self, lease: Lease, answer: _CallResult) -> list[str]:
         """What the model should know before it reads this call's first output."""
         return [lease.note] if lease.note and not answer.entries else []
-
-    def _timeout(self, arguments: ShellArguments) -> float:
-        cap = float(self._host.limits.command_timeout_secs)
-        asked = arguments.timeout_ms
-        return min(cap, asked / 1000) if asked is not None and asked > 0 else cap
 
     async def _failed(self, commands: Sequence[str], place: Json, answer: _CallResult, reason: str) -> None:
         """Every command that has no result gets the failure as one, so that the model can go on."""

@@ -1,12 +1,13 @@
 """What a shell call needs of the gateway."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from limpet.containers.manager import ContainerManager
 from limpet.containers.settings import ShellLimits
 from limpet.core.clock import Clock
 from limpet.responses.metrics import Metrics
+from limpet.responses.run_meter import RunMeter
 from limpet.store.executions import Executions
 
 
@@ -15,7 +16,7 @@ class ShellHost:
     """What a call needs of the gateway.
 
     `item_bytes` is what an item holds of one stream of one command. `keeps_commands` says that the gateway is closing: its boxes
-    and their commands live on.
+    and their commands live on. `meter` is the run's.
     """
 
     containers: ContainerManager
@@ -26,3 +27,10 @@ class ShellHost:
     metrics: Metrics
     streams_output: bool = True
     keeps_commands: Callable[[], bool] = lambda: False
+    meter: RunMeter = field(default_factory=RunMeter)
+
+    def command_seconds(self, asked_ms: int | None) -> float:
+        """How long a command may run, of which its call says that many milliseconds, or nothing."""
+        cap = float(self.limits.command_timeout_secs)
+        asked = min(cap, asked_ms / 1000) if asked_ms is not None and asked_ms > 0 else cap
+        return self.meter.command_seconds(asked)

@@ -22,17 +22,7 @@ _CODES = {
 }
 # What pydantic puts into the place of an error for the branches of its unions; no request has such a field.
 _BRANCHES = frozenset(
-    {
-        "container_auto",
-        "container_reference",
-        "local",
-        "exit",
-        "timeout",
-        "str",
-        "[key]",
-        "ToolChoice",
-        "ConversationReference",
-    }
+    {"container_auto", "container_reference", "local", "exit", "timeout", "str", "[key]", "ToolChoice"}
 )
 _BRANCH_KINDS = ("function-", "constrained-", "list[", "dict[", "literal[", "lax-or-strict", "nullable[")
 _SHOULD = "Input should be "

@@ -14,10 +14,10 @@ _CALLER = "limpet.caller"
 _WORK = "limpet.work_admission"
 _SCOPES: Mapping[str, Scope] = {
     "/v1/responses": "responses",
-    "/v1/conversations": "responses",
     "/v1/containers": "containers",
     "/v1/files": "files",
     "/v1/skills": "skills",
+    "/v1/usage": "responses",
     "/metrics": "admin",
 }
 # Paths that need no key: they show no tenant's data, and load balancers and supervisors read them.

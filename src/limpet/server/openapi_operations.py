@@ -1,4 +1,4 @@
-"""The words in which the addresses of the gateway are written down: an operation, its parameters, what it answers with."""
+"""The words in which the addresses of the gateway are written as OpenAPI."""
 
 from typing import Any
 
@@ -37,36 +37,47 @@ def operation(
     """What any address may also answer is added: 403 and 500."""
     answers: Json = {"200": {"description": "As asked.", "content": content}}
     for status in sorted({*refusals, 403, 500}):
-        answers[str(status)] = {"description": DESCRIPTIONS[status], "content": json_of("ErrorAnswer")}
-    written: Json = {"operationId": name, "summary": summary, "responses": answers}
+        answers[str(status)] = {"description": DESCRIPTIONS[status], "content": answer("ErrorAnswer")}
+    operation: Json = {"operationId": name, "summary": summary, "responses": answers}
     if parameters:
-        written["parameters"] = parameters
+        operation["parameters"] = parameters
     if body:
-        written["requestBody"] = {"required": True, "content": body}
-    return {**written, "security": []} if is_open else written
+        operation["requestBody"] = {"required": True, "content": body}
+    return {**operation, "security": []} if is_open else operation
 
 
 def upgrade(name: str, summary: str) -> Json:
-    written = operation(name, summary, {}, (400, 426, 503))
-    written["responses"]["101"] = {"description": "The connection speaks WebSocket from here on."}
-    del written["responses"]["200"]
-    return written
+    described = operation(name, summary, {}, (400, 426, 503))
+    described["responses"]["101"] = {"description": "The connection speaks WebSocket from here on."}
+    del described["responses"]["200"]
+    return described
 
 
 def download(name: str, refusals: tuple[int, ...]) -> Json:
     bytes_of = {OCTETS: {"schema": BYTES}}
-    written = operation(name, "Its bytes, whole or a range of them", bytes_of, (*refusals, 416))
-    written["parameters"] = [header("Range"), header("If-None-Match"), header("If-Range")]
-    written["responses"]["206"] = {"description": "The range that was asked for.", "content": bytes_of}
-    written["responses"]["304"] = {"description": DESCRIPTIONS[304]}
-    return written
+    described = operation(name, "Its bytes, whole or a range of them", bytes_of, (*refusals, 416))
+    described["parameters"] = [header("Range"), header("If-None-Match"), header("If-Range")]
+    described["responses"]["206"] = {"description": "The range that was asked for.", "content": bytes_of}
+    described["responses"]["304"] = {"description": DESCRIPTIONS[304]}
+    return described
 
 
-def json_of(name: str) -> Json:
+def bundle(**fields: Json) -> Json:
+    whole = {"description": "The skill as one zip.", **BYTES}
+    parts = {"description": "Its files; their names are paths.", "type": "array", "items": BYTES}
+    form = {
+        "type": "object",
+        "properties": {"files": whole, "files[]": parts, **fields},
+        "oneOf": [{"required": ["files"]}, {"required": ["files[]"]}],
+    }
+    return {FORM: {"schema": form}}
+
+
+def answer(name: str) -> Json:
     return {JSON: {"schema": ref(name)}}
 
 
-def page(*, most: int = 100) -> list[Json]:
+def page_query(*, most: int = 100) -> list[Json]:
     return [
         query("limit", {"type": "integer", "minimum": 1, "maximum": most}),
         query("after", TEXT, "The last id of the page before; it may have been deleted since."),

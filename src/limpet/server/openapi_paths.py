@@ -1,15 +1,20 @@
-"""Every address of the gateway: its methods, what they take and every status that they answer with. Data."""
+"""Every address of the gateway: its methods, what they take and every status that they answer with. Data only."""
 
 from limpet.server.files import LEAST_SECONDS, LIST_LIMIT, MOST_SECONDS, PURPOSES
-from limpet.server.openapi_items import item_paths
-from limpet.server.openapi_operations import BYTES, FORM, JSON
-from limpet.server.openapi_operations import download as _download
-from limpet.server.openapi_operations import in_path as _in_path
-from limpet.server.openapi_operations import json_of as _json
-from limpet.server.openapi_operations import operation as _operation
-from limpet.server.openapi_operations import page as _page
-from limpet.server.openapi_operations import query as _query
-from limpet.server.openapi_operations import upgrade as _upgrade
+from limpet.server.openapi_accounts import account_paths
+from limpet.server.openapi_operations import (
+    BYTES,
+    FORM,
+    JSON,
+    answer,
+    bundle,
+    download,
+    in_path,
+    operation,
+    page_query,
+    query,
+    upgrade,
+)
 from limpet.server.openapi_schemas import TEXT, Json, const, one_of, ref, shape
 from limpet.server.preview_links import LEAST_SECONDS as LEAST_LINK_SECONDS
 from limpet.server.preview_links import MOST_SECONDS as MOST_LINK_SECONDS
@@ -19,7 +24,6 @@ def paths() -> Json:
     """By address, as OpenAPI writes them. Security is the document's."""
     return {
         **_responses(),
-        **item_paths(),
         **_containers(),
         **_container_network(),
         **_container_files(),
@@ -28,6 +32,7 @@ def paths() -> Json:
         **_skills(),
         **_versions(),
         **_gateway(),
+        **account_paths(),
     }
 
 
@@ -38,34 +43,34 @@ def _responses() -> Json:
     refusals = (400, 404, 409, 413, 415, 422, 429, 502, 503)
     return {
         "/v1/responses": {
-            "post": _operation(
+            "post": operation(
                 "createResponse",
                 "Ask a model, with a shell if the tools say so; `stream` answers with events",
                 one,
                 refusals,
                 body={JSON: {"schema": ref("CreateRequest")}},
             ),
-            "get": _upgrade(
+            "get": upgrade(
                 "connectResponses", "A WebSocket: `response.create` and `response.steer` go in, events come out"
             ),
         },
         "/v1/responses/{response_id}": {
-            "parameters": [_in_path("response_id")],
-            "get": _operation(
+            "parameters": [in_path("response_id")],
+            "get": operation(
                 "getResponse",
                 "A stored response; `stream=true` tells its events again, from behind `starting_after` on",
                 one,
                 (400, 404, 503),
                 parameters=[
-                    _query("stream", one_of("true", "false")),
-                    _query("starting_after", {"type": "integer", "minimum": -1, "maximum": 2**63 - 1}),
+                    query("stream", one_of("true", "false")),
+                    query("starting_after", {"type": "integer", "minimum": -1, "maximum": 2**63 - 1}),
                 ],
             ),
-            "delete": _operation("deleteResponse", "Forget a response", _json("DeletedResponse"), (404, 503)),
+            "delete": operation("deleteResponse", "Forget a response", answer("DeletedResponse"), (404, 503)),
         },
         "/v1/responses/{response_id}/cancel": {
-            "parameters": [_in_path("response_id")],
-            "post": _operation("cancelResponse", "Stop a response and keep what there is", one, (404, 503)),
+            "parameters": [in_path("response_id")],
+            "post": operation("cancelResponse", "Stop a response and keep what there is", one, (404, 503)),
         },
     }
 
@@ -73,35 +78,35 @@ def _responses() -> Json:
 def _containers() -> Json:
     return {
         "/v1/containers": {
-            "post": _operation(
+            "post": operation(
                 "createContainer",
                 "A new container; its box boots at its first command",
-                _json("Container"),
+                answer("Container"),
                 (400, 413, 415, 503),
                 body={JSON: {"schema": ref("CreateContainer")}},
             ),
-            "get": _operation(
+            "get": operation(
                 "listContainers",
                 "The tenant's containers",
-                _json("ContainerList"),
+                answer("ContainerList"),
                 (400,),
-                parameters=[*_page(), _query("name", TEXT)],
+                parameters=[*page_query(), query("name", TEXT)],
             ),
         },
         "/v1/containers/{container_id}": {
-            "parameters": [_in_path("container_id")],
-            "get": _operation("getContainer", "A container, running or expired", _json("Container"), (404, 503)),
-            "post": _operation(
+            "parameters": [in_path("container_id")],
+            "get": operation("getContainer", "A container, running or expired", answer("Container"), (404, 503)),
+            "post": operation(
                 "changeContainer",
                 "Change what a running container may reach, at once; an extension of this gateway",
-                _json("Container"),
+                answer("Container"),
                 (400, 404, 413, 415, 503),
                 body={JSON: {"schema": ref("ChangeContainer")}},
             ),
-            "delete": _operation(
+            "delete": operation(
                 "deleteContainer",
                 "End a container with its processes and its files",
-                _json("DeletedContainer"),
+                answer("DeletedContainer"),
                 (404, 503),
             ),
         },
@@ -111,11 +116,11 @@ def _containers() -> Json:
 def _container_network() -> Json:
     return {
         "/v1/containers/{container_id}/network": {
-            "parameters": [_in_path("container_id")],
-            "get": _operation(
+            "parameters": [in_path("container_id")],
+            "get": operation(
                 "getContainerNetwork",
                 "What a running container has used of its network since the gateway started; an extension of this gateway",
-                _json("ContainerNetwork"),
+                answer("ContainerNetwork"),
                 (400, 404, 503),
             ),
         },
@@ -127,35 +132,35 @@ def _container_files() -> Json:
     upload = shape({"file": BYTES})
     return {
         "/v1/containers/{container_id}/files": {
-            "parameters": [_in_path("container_id")],
-            "post": _operation(
+            "parameters": [in_path("container_id")],
+            "post": operation(
                 "createContainerFile",
                 "Put a file at /mnt/data/<name>; one of that name is replaced and keeps its id",
-                _json("ContainerFile"),
+                answer("ContainerFile"),
                 (400, 404, 413, 415, 503),
                 body={FORM: {"schema": upload}, JSON: {"schema": by_id}},
             ),
-            "get": _operation(
+            "get": operation(
                 "listContainerFiles",
                 "The files below /mnt/data",
-                _json("ContainerFileList"),
+                answer("ContainerFileList"),
                 (400, 404, 503),
-                parameters=_page(),
+                parameters=page_query(),
             ),
         },
         "/v1/containers/{container_id}/files/{file_id}": {
-            "parameters": [_in_path("container_id"), _in_path("file_id")],
-            "get": _operation("getContainerFile", "What is known of a file", _json("ContainerFile"), (404, 503)),
-            "delete": _operation(
+            "parameters": [in_path("container_id"), in_path("file_id")],
+            "get": operation("getContainerFile", "What is known of a file", answer("ContainerFile"), (404, 503)),
+            "delete": operation(
                 "deleteContainerFile",
                 "Remove a file, from the box too",
-                _json("DeletedContainerFile"),
+                answer("DeletedContainerFile"),
                 (400, 404, 503),
             ),
         },
         "/v1/containers/{container_id}/files/{file_id}/content": {
-            "parameters": [_in_path("container_id"), _in_path("file_id")],
-            "get": _download("getContainerFileContent", (400, 404, 413, 503)),
+            "parameters": [in_path("container_id"), in_path("file_id")],
+            "get": download("getContainerFileContent", (400, 404, 413, 503)),
         },
     }
 
@@ -165,26 +170,26 @@ def _ports() -> Json:
     seconds = {"type": "integer", "minimum": LEAST_LINK_SECONDS, "maximum": MOST_LINK_SECONDS}
     return {
         "/v1/containers/{container_id}/ports": {
-            "parameters": [_in_path("container_id")],
-            "get": _operation(
+            "parameters": [in_path("container_id")],
+            "get": operation(
                 "listContainerPorts",
                 "The TCP ports on which commands of the container listen",
-                _json("ContainerPortList"),
+                answer("ContainerPortList"),
                 (400, 404, 503),
             ),
         },
         "/v1/containers/{container_id}/ports/{port}": {
-            "parameters": [_in_path("container_id"), _in_path("port")],
-            "get": _operation(
+            "parameters": [in_path("container_id"), in_path("port")],
+            "get": operation(
                 "getContainerPort",
                 "A port that something listens on; with `Upgrade: limpet-tcp` a connection to it",
-                _json("ContainerPort"),
+                answer("ContainerPort"),
                 (400, 404, 503),
             ),
-            "post": _operation(
+            "post": operation(
                 "createContainerPortLink",
                 "A link that opens what is served on the port, for whoever has it, until it expires",
-                _json("PortLink"),
+                answer("PortLink"),
                 (400, 404, 413, 415, 503),
                 body={JSON: {"schema": shape({}, {"expires_in_secs": seconds})}},
             ),
@@ -204,25 +209,25 @@ def _files() -> Json:
     }
     return {
         "/v1/files": {
-            "post": _operation(
-                "createFile", "Upload a file", _json("File"), (400, 413, 415), body={FORM: {"schema": upload}}
+            "post": operation(
+                "createFile", "Upload a file", answer("File"), (400, 413, 415), body={FORM: {"schema": upload}}
             ),
-            "get": _operation(
+            "get": operation(
                 "listFiles",
                 "The tenant's files",
-                _json("FileList"),
+                answer("FileList"),
                 (400,),
-                parameters=[*_page(most=LIST_LIMIT), _query("purpose", TEXT)],
+                parameters=[*page_query(most=LIST_LIMIT), query("purpose", TEXT)],
             ),
         },
         "/v1/files/{file_id}": {
-            "parameters": [_in_path("file_id")],
-            "get": _operation("getFile", "What is known of a file", _json("File"), (404,)),
-            "delete": _operation("deleteFile", "Remove a file", _json("DeletedFile"), (404,)),
+            "parameters": [in_path("file_id")],
+            "get": operation("getFile", "What is known of a file", answer("File"), (404,)),
+            "delete": operation("deleteFile", "Remove a file", answer("DeletedFile"), (404,)),
         },
         "/v1/files/{file_id}/content": {
-            "parameters": [_in_path("file_id")],
-            "get": _download("getFileContent", (404,)),
+            "parameters": [in_path("file_id")],
+            "get": download("getFileContent", (404,)),
         },
     }
 
@@ -232,26 +237,26 @@ def _skills() -> Json:
     choice = shape({"default_version": TEXT})
     return {
         "/v1/skills": {
-            "post": _operation(
-                "createSkill", "A new skill, with its first version", _json("Skill"), (400, 413, 415), body=_bundle()
+            "post": operation(
+                "createSkill", "A new skill, with its first version", answer("Skill"), (400, 413, 415), body=bundle()
             ),
-            "get": _operation("listSkills", "The tenant's skills", _json("SkillList"), (400,), parameters=_page()),
+            "get": operation("listSkills", "The tenant's skills", answer("SkillList"), (400,), parameters=page_query()),
         },
         "/v1/skills/{skill_id}": {
-            "parameters": [_in_path("skill_id")],
-            "get": _operation("getSkill", "A skill", _json("Skill"), (404,)),
-            "post": _operation(
+            "parameters": [in_path("skill_id")],
+            "get": operation("getSkill", "A skill", answer("Skill"), (404,)),
+            "post": operation(
                 "updateSkill",
                 "Choose the version that a reference without one means",
-                _json("Skill"),
+                answer("Skill"),
                 (400, 404, 413, 415),
                 body={JSON: {"schema": choice}},
             ),
-            "delete": _operation("deleteSkill", "Remove a skill", _json("DeletedSkill"), (404,)),
+            "delete": operation("deleteSkill", "Remove a skill", answer("DeletedSkill"), (404,)),
         },
         "/v1/skills/{skill_id}/content": {
-            "parameters": [_in_path("skill_id")],
-            "get": _operation("getSkillContent", "The default version, as a zip", zipped, (404,)),
+            "parameters": [in_path("skill_id")],
+            "get": operation("getSkillContent", "The default version, as a zip", zipped, (404,)),
         },
     }
 
@@ -260,59 +265,48 @@ def _versions() -> Json:
     zipped = {"application/zip": {"schema": BYTES}}
     return {
         "/v1/skills/{skill_id}/versions": {
-            "parameters": [_in_path("skill_id")],
-            "post": _operation(
+            "parameters": [in_path("skill_id")],
+            "post": operation(
                 "createSkillVersion",
                 "A new version",
-                _json("SkillVersion"),
+                answer("SkillVersion"),
                 (400, 404, 413, 415),
-                body=_bundle(default=one_of("true", "false")),
+                body=bundle(default=one_of("true", "false")),
             ),
-            "get": _operation(
-                "listSkillVersions", "The versions", _json("SkillVersionList"), (400, 404), parameters=_page()
+            "get": operation(
+                "listSkillVersions", "The versions", answer("SkillVersionList"), (400, 404), parameters=page_query()
             ),
         },
         "/v1/skills/{skill_id}/versions/{version}": {
-            "parameters": [_in_path("skill_id"), _in_path("version")],
-            "get": _operation("getSkillVersion", "A version", _json("SkillVersion"), (400, 404)),
-            "delete": _operation(
+            "parameters": [in_path("skill_id"), in_path("version")],
+            "get": operation("getSkillVersion", "A version", answer("SkillVersion"), (400, 404)),
+            "delete": operation(
                 "deleteSkillVersion",
                 "Remove a version that is not the default",
-                _json("DeletedSkillVersion"),
+                answer("DeletedSkillVersion"),
                 (400, 404, 409),
             ),
         },
         "/v1/skills/{skill_id}/versions/{version}/content": {
-            "parameters": [_in_path("skill_id"), _in_path("version")],
-            "get": _operation("getSkillVersionContent", "A version, as a zip", zipped, (400, 404)),
+            "parameters": [in_path("skill_id"), in_path("version")],
+            "get": operation("getSkillVersionContent", "A version, as a zip", zipped, (400, 404)),
         },
     }
 
 
 def _gateway() -> Json:
-    health = _json("GatewayHealth")
-    healthz = _operation("healthz", "Whether boxes can be had", health, (), is_open=True)
+    health = answer("GatewayHealth")
+    healthz = operation("healthz", "Whether boxes can be had", health, (), is_open=True)
     healthz["responses"]["503"] = {"description": "No box can be had.", "content": health}
     document = {JSON: {"schema": {"type": "object"}}}
     return {
-        "/v1/models": {"get": _operation("listModels", "The models that there are", _json("ModelList"), ())},
+        "/v1/models": {"get": operation("listModels", "The models that there are", answer("ModelList"), ())},
         "/v1/models/{model}": {
-            "parameters": [_in_path("model")],
-            "get": _operation("getModel", "A model", _json("Model"), (404,)),
+            "parameters": [in_path("model")],
+            "get": operation("getModel", "A model", answer("Model"), (404,)),
         },
-        "/livez": {"get": _operation("livez", "Whether the process answers", _json("Alive"), (), is_open=True)},
+        "/livez": {"get": operation("livez", "Whether the process answers", answer("Alive"), (), is_open=True)},
         "/healthz": {"get": healthz},
-        "/metrics": {"get": _operation("metrics", "Counters for Prometheus", {"text/plain": {"schema": TEXT}}, ())},
-        "/openapi.json": {"get": _operation("openapi", "This document", document, (), is_open=True)},
+        "/metrics": {"get": operation("metrics", "Counters for Prometheus", {"text/plain": {"schema": TEXT}}, ())},
+        "/openapi.json": {"get": operation("openapi", "This document", document, (), is_open=True)},
     }
-
-
-def _bundle(**fields: Json) -> Json:
-    whole = {"description": "The skill as one zip.", **BYTES}
-    parts = {"description": "Its files; their names are paths.", "type": "array", "items": BYTES}
-    form = {
-        "type": "object",
-        "properties": {"files": whole, "files[]": parts, **fields},
-        "oneOf": [{"required": ["files"]}, {"required": ["files[]"]}],
-    }
-    return {FORM: {"schema": form}}

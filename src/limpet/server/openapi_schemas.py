@@ -22,15 +22,6 @@ from limpet.containers.wire_objects import (
     PortLink,
 )
 from limpet.core.resources import Resource, ResourcePage, WireObject
-from limpet.responses.conversations import (
-    MOST_ITEMS_AT_ONCE,
-    AddItems,
-    ChangeConversation,
-    Conversation,
-    CreateConversation,
-    DeletedConversation,
-)
-from limpet.responses.item_resources import ItemPage
 from limpet.responses.items import KINDS
 from limpet.responses.request import CreateRequest, FunctionTool, ShellTool
 from limpet.responses.resource import Response
@@ -40,6 +31,7 @@ from limpet.server.files import DeletedFile, File
 from limpet.server.health import Alive, GatewayHealth, Model, ModelList
 from limpet.server.responses import DeletedResponse
 from limpet.server.skills import DeletedSkill, DeletedSkillVersion, Skill, SkillVersion
+from limpet.server.usage import UsagePage
 
 Json = dict[str, Any]
 REFERENCE = "#/components/schemas/{name}"
@@ -57,8 +49,8 @@ ANSWERED: tuple[type[WireObject], ...] = (
         Alive,
         GatewayHealth,
         ErrorAnswer,
+        UsagePage,
     ),
-    *(Conversation, ItemPage, DeletedConversation),
     *(DeletedResponse, DeletedContainer, DeletedContainerFile, DeletedFile, DeletedSkill, DeletedSkillVersion),
 )
 
@@ -104,8 +96,7 @@ def schemas() -> Json:
 
 def _requests() -> Json:
     inputs: dict[str, type[BaseModel]] = {f"Input_{kind}": model for kind, model in KINDS.items()}
-    about_conversations: list[type[BaseModel]] = [CreateConversation, ChangeConversation, AddItems]
-    every: list[type[BaseModel]] = [CreateRequest, ShellTool, FunctionTool, *about_conversations, *inputs.values()]
+    every: list[type[BaseModel]] = [CreateRequest, ShellTool, FunctionTool, *inputs.values()]
     named, found = models_json_schema(
         [(model, "validation") for model in every], ref_template=REFERENCE.replace("name", "model")
     )
@@ -117,15 +108,12 @@ def _requests() -> Json:
     create["tools"] = nullable({"type": "array", "items": ref("Tool")})
     create["input"] = {"anyOf": [TEXT, {"type": "array", "items": ref("InputItem")}]}
     create["model"]["examples"] = ["limpet/script"]
-    definitions["CreateRequest"]["required"] = ["model"]
-    some = {"type": "array", "items": ref("InputItem"), "maxItems": MOST_ITEMS_AT_ONCE}
-    definitions["CreateConversation"]["properties"]["items"] = nullable(some)
-    definitions["AddItems"]["properties"]["items"] = {**some, "minItems": 1}
+    create["conversation"] = {"type": "null"}
+    definitions["CreateRequest"]["required"] = ["model", "input"]
     return {
         **definitions,
         **aliases,
         "Tool": {"anyOf": [ref("ShellTool"), ref("FunctionTool"), ref("OtherTool")]},
-        "Item": shape({"id": TEXT, "type": TEXT}),
         "OtherTool": shape({"type": {"type": "string", "not": {"enum": ["shell", "function"]}, "minLength": 1}}),
         "InputItem": {
             "anyOf": [

@@ -7,8 +7,8 @@ from typing import Any, TypedDict, Unpack
 from sqlalchemy import Connection, delete, insert, select, update
 
 from limpet.core.events import RESPONSE_MOVES, move
-from limpet.store.conversations import ConversationTurn, enter, leave
 from limpet.store.database import Database
+from limpet.store.model_usage import UsageRecord, count_usage
 from limpet.store.records import columns_of, record_of
 from limpet.store.tables import executions, journal, response_items, responses, runs
 
@@ -29,7 +29,6 @@ class ResponseRecord:
     provider: str
     container_id: str | None = None
     previous_response_id: str | None = None
-    conversation_id: str | None = None
     background: bool = False
     created_at: int
     completed_at: int | None = None
@@ -38,6 +37,7 @@ class ResponseRecord:
     input: list[dict[str, Any]]
     usage: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
+    spent: dict[str, Any] | None = None
 
 
 class ResponseChanges(TypedDict, total=False):
@@ -61,11 +61,8 @@ class Responses:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def insert(
-        self, record: ResponseRecord, *, checkpoint: bytes | None = None, revision: int | None = None
-    ) -> ResponseRecord:
-        """Store a new one, with its run, which its owner carries under FIRST_EPOCH; comes back with its number. `revision` is that of its
-        conversation when its items were read. Raises RequestInvalid (conversation_locked) where that is not as it was."""
+    async def insert(self, record: ResponseRecord, *, checkpoint: bytes | None = None) -> ResponseRecord:
+        """Store a new one, with its run, which its owner carries under FIRST_EPOCH; comes back with its number."""
         query = insert(responses).values(columns_of(record)).returning(responses.c.number)
         run = insert(runs).values(
             response_id=record.id,
@@ -77,8 +74,6 @@ class Responses:
         )
 
         def begin(connection: Connection) -> int:
-            if record.conversation_id is not None and revision is not None:
-                enter(connection, record.tenant, record.conversation_id, revision=revision)
             number: int = connection.execute(query).scalar_one()
             connection.execute(run)
             return number
@@ -99,16 +94,17 @@ class Responses:
         usage: dict[str, Any] | None = None,
         error: dict[str, Any] | None = None,
         items: Collection[str] = (),
-        turn: ConversationTurn | None = None,
+        spent: dict[str, Any] | None = None,
+        counted: UsageRecord | None = None,
     ) -> bool:
         """End it. False, and nothing changed, when the table of moves has no way from its status to this one: it had ended
-        already, or is not there. So of two ends the first one holds. `items` are the ids under which `holding` finds it; `turn` is
-        what its conversation gets of it."""
+        already, or is not there. So of two ends the first one holds. `items` are the ids under which `holding` finds it; `counted` is what
+        it adds to its tenant's usage."""
         may_end = [before for before, after in RESPONSE_MOVES.items() if status in after]
         query = (
             update(responses)
             .where(responses.c.id == id, responses.c.status.in_(may_end))
-            .values(status=status, completed_at=completed_at, usage=usage, error=error)
+            .values(status=status, completed_at=completed_at, usage=usage, error=error, spent=spent)
             .returning(responses.c.tenant)
         )
 
@@ -116,11 +112,11 @@ class Responses:
             tenant = connection.execute(query).scalar_one_or_none()
             if tenant is not None:
                 connection.execute(update(runs).where(runs.c.response_id == id).values(checkpoint=None))
+            if tenant is not None and counted is not None:
+                count_usage(connection, counted)
             if tenant is not None and items:
                 rows = [{"response_id": id, "id": item, "tenant": tenant} for item in dict.fromkeys(items)]
                 connection.execute(insert(response_items), rows)
-            if tenant is not None and turn is not None:
-                leave(connection, tenant, turn)
             return tenant is not None
 
         return await self._db.write(end)

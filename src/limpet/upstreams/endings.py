@@ -4,7 +4,8 @@ from typing import Literal, Self, TypeGuard, get_args
 
 from limpet.core.resources import WireObject
 
-IncompleteReason = Literal["max_output_tokens", "content_filter", "steered"]
+# The last is this gateway's own.
+IncompleteReason = Literal["max_output_tokens", "content_filter", "steered", "budget_reached"]
 ErrorCode = Literal[
     "server_error",
     "rate_limit_exceeded",
