@@ -16,6 +16,7 @@ import openai
 
 from tests.support.homes import home_apart
 from tests.support.kill_points import KillPoint
+from tests.support.local_names import LocalNames
 from tests.support.prepared import Started, Surroundings, started
 
 READY_SECONDS = 20.0
@@ -28,7 +29,8 @@ class Gateway:
     """Start it with `start`, end it with `stop` (SIGTERM) or `kill` (SIGKILL), start it again on the same home.
 
     `home` is below `directory` unless it is given (see `home_apart`).
-    `config` is the text of its limpet.toml beside the runtime's section; `env` is added to a small environment of its own.
+    `config` is the text of its limpet.toml beside the runtime's section; `env` is added to a small environment of its own; `names` are
+    those that its host's resolver knows.
     """
 
     directory: Path
@@ -38,6 +40,7 @@ class Gateway:
     env: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     kill_point: KillPoint | None = None
+    names: LocalNames | None = None
     process: Started | None = None
     url: str = ""
 
@@ -65,6 +68,7 @@ class Gateway:
                 output=self.log,
                 errors=self.log,
                 kill_point=self.kill_point,
+                names=self.names,
             ),
         )
         until = time.monotonic() + READY_SECONDS

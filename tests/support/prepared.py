@@ -19,6 +19,7 @@ from pathlib import Path
 
 from limpet.cli import main
 from tests.support.kill_points import KillPoint
+from tests.support.local_names import LocalNames
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 # What `limpet serve` and the commands beside it have loaded when they begin to work.
@@ -37,6 +38,7 @@ _CONTEXT.set_forkserver_preload(
         "limpet.runtimes.local.runtime",
         "limpet.runtimes.memory",
         "limpet.store.schema",
+        "limpet.store.sealing",
         "limpet.upstreams.relay",
         "limpet.upstreams.script",
         "limpet.wiring.boxes",
@@ -63,6 +65,7 @@ class Surroundings:
     errors: Path = _NOTHING
     leads: bool = False
     kill_point: KillPoint | None = None
+    names: LocalNames | None = None
 
 
 class Started:
@@ -126,6 +129,8 @@ def _run(arguments: list[str], surroundings: Surroundings) -> None:
     _redirect(surroundings)
     if surroundings.kill_point is not None:
         surroundings.kill_point.install()
+    if surroundings.names is not None:
+        surroundings.names.install()
     sys.argv = [str(Path(sys.executable).parent / "limpet"), *arguments]
     main()
 

@@ -148,7 +148,7 @@ def test_the_request_with_an_allowlist_is_refused_for_the_allowlist_alone(
         del body["tools"][0]["environment"]["memory_limit"]  # it cannot limit memory, and says so
     place = "tools[0].environment.network_policy"
     assert refused(scripted_gateway, "/v1/responses", body) == (
-        ("domain_secrets_unsupported", f"{place}.domain_secrets")
+        ("network_policy_rejected", f"{place}.allowed_domains[0]")
         if RUNTIME == "bubblewrap"
         else ("network_policy_unsupported", place)
     )

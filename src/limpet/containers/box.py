@@ -161,6 +161,7 @@ class BootingBox:
             await sandbox.destroy()
         files.unwatch()
         await self._services.directories.remove(record)
+        self._services.doors.secrets.forget(record.id)
         # Last: until here other callers for this box must wait for the same locks.
         self._box.end()
 

@@ -1,16 +1,17 @@
 """What a container is, when it expires and which box it gets. Pure: asks no clock, touches no box and no database."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from limpet.containers.attachments import SKILLS, RequestedSkill, Skill
+from limpet.containers.requested_secrets import GrantedSecret
 from limpet.containers.settings import ShellLimits
 from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import MICROSECONDS
 from limpet.core.ports import Lifetime, Limits, Offer, SandboxRef, SandboxSpec, TimeToLive, Walls, WhileOwned
-from limpet.egress.network import PROXY_ENVIRONMENT
+from limpet.egress.network import PROXY_ENVIRONMENT, TRUST_ENVIRONMENT
 from limpet.store.containers import ContainerRecord
 
 MIB = 1 << 20
@@ -30,7 +31,7 @@ SLACK = 600.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
     """What was asked for, inside the operator's limits. `memory` is in bytes, `memory_limit` the text that asked for it;
-    `network_policy` is as asked, without secrets; `place` goes before a field's name in errors."""
+    `network_policy` is as asked, without its `secrets`, which are stored sealed; `place` goes before a field's name in errors."""
 
     idle_ttl: int
     memory: int | None = None
@@ -39,6 +40,7 @@ class ContainerSpec:
     skills: tuple[RequestedSkill, ...] = ()
     file_ids: tuple[str, ...] = ()
     place: str = field(default="", compare=False)
+    secrets: tuple[GrantedSecret, ...] = field(default=(), compare=False)
 
     def stored(self, skills: Sequence[Skill] = ()) -> dict[str, Any]:
         """As the row's `spec` holds it; `file_ids` are those that were brought in, none yet."""
@@ -101,7 +103,7 @@ def sandbox_spec(
         user_id=record.user_id,
         image=box.image,
         limits=bounds if Offer.LIMITS in offers else Limits(),
-        env=PROXY_ENVIRONMENT if record.spec.get("network_policy", {}).get("type") == "allowlist" else {},
+        env=_environment(record) if has_network else {},
         read_only={SKILLS: directory / SKILLS_DIRECTORY} if mounts_skills(offers) else {},
         walls=walls,
         # Also for those that reach nothing yet: a later policy works in a box that lives.
@@ -112,6 +114,12 @@ def sandbox_spec(
 def mounts_skills(offers: frozenset[Offer]) -> bool:
     """Whether a runtime can show directories of the host to its boxes that they cannot change."""
     return Offer.ISOLATION in offers and Offer.DIRECTORY in offers
+
+
+def _environment(record: ContainerRecord) -> Mapping[str, str]:
+    """Secrets may come to it later, whose hosts its programs must trust then."""
+    is_networked = record.spec.get("network_policy", {}).get("type") == "allowlist"
+    return {**TRUST_ENVIRONMENT, **(PROXY_ENVIRONMENT if is_networked else {})}
 
 
 def _lifetime(record: ContainerRecord, offers: frozenset[Offer]) -> Lifetime:

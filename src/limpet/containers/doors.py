@@ -5,13 +5,14 @@ A container without a door reaches nothing. So a failure here, or the end of thi
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from limpet.containers.container_secrets import ContainerSecrets
 from limpet.containers.meter import Meter, NullMeter
 from limpet.containers.network_grants import DISABLED, NetworkGrants
 from limpet.core.errors import BootFailed
@@ -42,15 +43,18 @@ class _OpenDoor:
     door: Door
     sandbox: Sandbox
     stored: Mapping[str, Any]
+    version: int
+    certificate: bytes | None
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     closed: anyio.Event = field(default_factory=anyio.Event)
 
 
 class ContainerDoors:
-    """`async with` holds the doors."""
+    """`async with` holds the doors. `secrets` are what they put into requests."""
 
-    def __init__(self, grants: NetworkGrants, *, meter: Meter | None = None) -> None:
+    def __init__(self, grants: NetworkGrants, secrets: ContainerSecrets, *, meter: Meter | None = None) -> None:
         self.grants = grants
+        self.secrets = secrets
         self._meter = meter or NullMeter()
         self._budget = ConnectionBudget()
         self._open: dict[str, _OpenDoor] = {}
@@ -70,35 +74,58 @@ class ContainerDoors:
 
     async def hold(self, record: ContainerRecord, sandbox: Sandbox) -> None:
         """See to it that this box of the container has the door that its row grants, and no other. Raises BootFailed, SandboxGone."""
-        stored = record.spec.get("network_policy", DISABLED)
+        stored, version = record.spec.get("network_policy", DISABLED), self.secrets.read(record)
         found = self._open.get(record.id)
-        if found is not None and found.sandbox is sandbox and found.stored == stored:
+        is_same = found is not None and found.sandbox is sandbox
+        if found is not None and is_same and (found.stored, found.version) == (stored, version):
             return
-        policy = EgressPolicy() if stored == DISABLED else self.grants.policy(stored)
-        if found is not None and (
-            found.sandbox is not sandbox or policy.grants_nothing or plan_for(policy) != plan_for(found.door.policy)
-        ):
-            await self.close(record.id)
-            found = None
-        if policy.grants_nothing or self._tasks is None:
+        if found is None and stored == DISABLED and version == 0:
             return
+        try:
+            interceptor = await self.secrets.interceptor(record)
+            policy = self._policy(record.id, stored)
+            if found is not None and (
+                not is_same or policy.grants_nothing or plan_for(policy) != plan_for(found.door.policy)
+            ):
+                await self.close(record.id)
+                found = None
+            if policy.grants_nothing or self._tasks is None:
+                return
+            certificate = None if interceptor is None else interceptor.certificate
+            if certificate is not None and (found is None or found.certificate != certificate):
+                await cast(NetworkedSandbox, sandbox).trust(certificate)
+        except BaseException:
+            await self.close(record.id)  # what it held until now may be more than it may reach
+            raise
         if found is not None:
-            found.stored = stored
-            found.door.apply(policy)
+            found.stored, found.version, found.certificate = stored, version, certificate or found.certificate
+            found.door.apply(self._policy(record.id, stored), interceptor)
             return
         listeners = await cast(NetworkedSandbox, sandbox).listen(plan_for(policy))
         door = Door(
             record.id,
-            policy,
+            self._policy(record.id, stored),  # a run may have ended meanwhile
             resolve=self.grants.resolve,
             on_record=self._count,
             audit=_write,
             ledger=self._closed.pop(record.id, None),
             budget=self._budget,
+            interceptor=interceptor,
         )
-        opened = _OpenDoor(door, sandbox, stored)
+        opened = _OpenDoor(door, sandbox, stored, version, certificate)
         self._open[record.id] = opened
         self._tasks.start_soon(self._serve, opened, listeners)
+
+    def take_back(self, container_id: str, run: str) -> None:
+        """A run has ended: its secrets are used no more, also in open connections."""
+        found = self._open.get(container_id)
+        if self.secrets.take_back(container_id, run) and found is not None:
+            found.door.apply(self._policy(container_id, found.stored))
+
+    def _policy(self, container_id: str, stored: Mapping[str, Any]) -> EgressPolicy:
+        policy = EgressPolicy() if stored == DISABLED else self.grants.policy(stored)
+        hosts = () if stored.get("type") != "allowlist" else self.secrets.hosts(container_id)
+        return replace(policy, secret_hosts=hosts)
 
     async def hold_again(self, record: ContainerRecord, sandbox: Sandbox) -> None:
         """As `hold`, for a box that runs commands already: where its door cannot be opened it reaches nothing, and goes on. SandboxGone."""

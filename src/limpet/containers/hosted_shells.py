@@ -1,6 +1,6 @@
 """The shell of a container's box, behind the operator's rules for hosted shells. Without rules it is the box's shell as it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Self
@@ -9,6 +9,7 @@ from limpet.containers.attachments import SKILLS
 from limpet.containers.shell_rules import ShellRules
 from limpet.core.clock import Clock
 from limpet.core.ports import Runtime, Sandbox, Walls
+from limpet.core.secret import Secret
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction, Redactor
 from limpet.workspace.approvals import Approvals
@@ -49,6 +50,13 @@ class HostedShells:
         """The shell of this box, for as long as it is entered."""
         shell = SandboxShell(sandbox, clock=self._clock)
         return await self._guarded(shell, container_id) if self._has_rules else shell
+
+    async def hiding(self, shell: Shell, container_id: str, secrets: Mapping[str, Secret]) -> Shell:
+        """The same shell, whose output shows none of these values either."""
+        if isinstance(shell, SandboxShell):
+            shell = await self._guarded(shell, container_id)
+        assert isinstance(shell, Workspace), "made by `open`"
+        return shell.guarded(redaction=Redaction(secrets=secrets, families=False))
 
     async def _guarded(self, shell: SandboxShell, container_id: str) -> Workspace:
         """There is no approver here, and the record of a hosted command is the response's (`responses.shell_audit`)."""

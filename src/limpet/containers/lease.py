@@ -1,6 +1,7 @@
 """A lease: a container in use, with the shell of its booted box, until it is released."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from limpet.containers.captures import CaptureResult
 from limpet.containers.file_service import ContainerFileService
@@ -13,13 +14,14 @@ class Lease:
     """A container in use: while it is held the container does not expire.
 
     `note` is one sentence that the model should be told, once: the box before this one was lost. `boot_id` tells boxes apart:
-    what was started under another one is gone.
+    what was started under another one is gone. `env` are variables for its commands: the placeholders of secrets.
     """
 
     record: ContainerRecord
     shell: Shell
     note: str | None
     file_service: ContainerFileService
+    env: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def boot_id(self) -> str:

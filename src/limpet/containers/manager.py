@@ -19,6 +19,7 @@ from limpet.containers.box import BoxServices
 from limpet.containers.boxes import Boxes
 from limpet.containers.captures import CaptureResult
 from limpet.containers.container import ContainerSpec, is_due
+from limpet.containers.container_secrets import ContainerSecrets
 from limpet.containers.directories import ContainerDirectories
 from limpet.containers.doors import ContainerDoors
 from limpet.containers.file_copies import FileCopies
@@ -29,6 +30,7 @@ from limpet.containers.messages import has_expired, lost_box, no_container
 from limpet.containers.meter import Meter, NullMeter
 from limpet.containers.network_grants import NetworkGrants
 from limpet.containers.networks import ContainerNetworks
+from limpet.containers.operator_secrets import OperatorSecrets
 from limpet.containers.port_access import PortAccess
 from limpet.containers.quotas import Quotas
 from limpet.containers.reaper import ContainerReaper
@@ -46,6 +48,7 @@ from limpet.store.database import Database
 from limpet.store.executions import Executions
 from limpet.store.files import ContainerFiles
 from limpet.store.records import Order, Page
+from limpet.store.sealing import Sealer
 from limpet.store.settings import QuotaSettings
 
 CLOSING = 15.0
@@ -78,6 +81,7 @@ class ContainerManager:
         meter: Meter | None = None,
         rules: ShellRules | None = None,
         grants: NetworkGrants | None = None,
+        sealer: Sealer | None = None,
     ) -> None:
         self._runtime = runtime
         self._settings, self._limits = settings or ContainerSettings(), limits or ShellLimits()
@@ -85,10 +89,12 @@ class ContainerManager:
         self._stop_boxes = stop_boxes
         self._quotas = quotas or Quotas(db, QuotaSettings())
         self._meter = meter or NullMeter()
-        self._host = host or ContainerHost()
-        self._rows = Containers(db)
+        self._host, self._rows = host or ContainerHost(), Containers(db)
         self._shells = HostedShells(runtime, rules or ShellRules(), clock=self._clock)
-        self.doors = ContainerDoors(grants or NetworkGrants(), meter=self._meter)
+        self._operator = OperatorSecrets(self._limits.allowed_domain_secrets, clock=self._clock)
+        grants, sealer = grants or NetworkGrants(), sealer or Sealer(home)
+        self.secrets = ContainerSecrets(self._rows, grants, self._operator, sealer, self._shells)
+        self.doors = ContainerDoors(grants, self.secrets, meter=self._meter)
         self._boxes = self._made_boxes(home, box or BoxSettings())
         self.networks = ContainerNetworks(self.doors, self._rows, self._boxes, running=self._still_running)
         self.files = self._file_service(ContainerFiles(db), FileCopies(copies))
@@ -153,11 +159,13 @@ class ContainerManager:
             if record.ref is not None:
                 self.admission.found(record.id, record.tenant)
         async with AsyncExitStack() as stack:  # which closes what is open where the next one cannot be
+            await stack.enter_async_context(self._operator)
             await stack.enter_async_context(self.doors)
             await stack.enter_async_context(self._shells)
             await stack.enter_async_context(self.files)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(self._reaper.reap_for_ever)
+            tasks.start_soon(self._operator.refresh_for_ever)
             tasks.start_soon(self.networks.open_again, running)
             stack.callback(tasks.cancel_scope.cancel)
             self._stack = stack.pop_all()
@@ -201,9 +209,9 @@ class ContainerManager:
     async def _insert(
         self, tenant: str, *, name: str, spec: ContainerSpec, source_response_id: str | None
     ) -> ContainerRecord:
-        now = self._clock.now()
+        now, container_id = self._clock.now(), new_id(CONTAINER)
         record = ContainerRecord(
-            id=new_id(CONTAINER),
+            id=container_id,
             tenant=tenant,
             name=name,
             status="running",
@@ -215,6 +223,8 @@ class ContainerManager:
             user_id=await self._boxes.next_user_id(self._settings.first_user_id, self._settings.user_ids),
             source_response_id=source_response_id,
             directory=None if self._host.directory is None else str(self._host.directory),
+            # Those of a response are its run's, and end with it.
+            sealed=None if source_response_id is not None else self.secrets.seal(container_id, spec.secrets),
         )
         return await self._rows.insert(record, quota=self._quotas.settings)
 
@@ -283,8 +293,9 @@ class ContainerManager:
         await self._reaper.delete(container_id)
 
     @asynccontextmanager
-    async def lease(self, tenant: str, container_id: str) -> AsyncIterator[Lease]:
-        """Use a container. Its box is found or booted before the block begins, and the container does not expire within.
+    async def lease(self, tenant: str, container_id: str, *, run: str | None = None) -> AsyncIterator[Lease]:
+        """Use a container. Its box is found or booted before the block begins, and the container does not expire within. `run` is the
+        response whose secrets its commands get.
 
         Raises NotFound, RequestInvalid `container_expired`, BootFailed, OfferMissing, RuntimeUnavailable. A box that dies within
         makes commands end as Lost; the next lease gets a new one on the same files and says so in `note`.
@@ -298,7 +309,7 @@ class ContainerManager:
                     await stack.enter_async_context(box.turn)
                 await self.admission.take(container_id, tenant)
                 try:
-                    lease = await self._enter(tenant, container_id)
+                    lease = await self._enter(tenant, container_id, run)
                 except BaseException:
                     if box.sandbox is None:
                         self.admission.leave(container_id)
@@ -321,14 +332,16 @@ class ContainerManager:
         """One round of the reaper. See `ContainerReaper.reap_once`."""
         return await self._reaper.reap_once()
 
-    async def _enter(self, tenant: str, container_id: str) -> Lease:
+    async def _enter(self, tenant: str, container_id: str, run: str | None) -> Lease:
         async with self._boxes.of(container_id).booting() as booting:
             record = await self._still_running(tenant, container_id)
             if record.boot_id is None and record.source_response_id is not None:
                 await self._quotas.allow_container(tenant)  # before it boots; what holds is decided once it has
             entered = await booting.enter(record)
         note = lost_box(await self.files.count_missing(record)) if entered.lost_before else None
-        return Lease(record=record, shell=entered.shell, note=note, file_service=self.files)
+        shell = await self.secrets.screened(entered.shell, container_id)
+        env = self.secrets.environment(container_id, run)
+        return Lease(record=record, shell=shell, note=note, file_service=self.files, env=env)
 
     async def _put_to_sleep(self, container_id: str) -> bool:
         return await self._reaper.put_to_sleep(container_id)  # which is made with what asks this

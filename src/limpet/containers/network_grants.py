@@ -5,9 +5,11 @@ Both must grant: a container reaches a host that its own policy names, while the
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from ssl import SSLContext
 from typing import Any, Self
 
-from limpet.containers.settings import ShellLimits
+from limpet.containers.requested_secrets import GrantedSecret, granted_secrets
+from limpet.containers.settings import DomainSecret, ShellLimits
 from limpet.core.errors import RequestInvalid
 from limpet.core.ports import Offer
 from limpet.egress.host_patterns import HostPattern, outside, parse_pattern, parse_patterns
@@ -23,7 +25,8 @@ REJECTED = "network_policy_rejected"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkGrants:
     """As the operator's settings have them. `hosts` are patterns, names of `sets`, or "open" alone; `services` map a name to an address
-    and port of the host; `resolve` looks up names."""
+    and port of the host; `resolve` looks up names, `secrets` may be asked for by name. `tls` is the trust towards hosts that get secrets
+    (None: this host's)."""
 
     hosts: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
@@ -31,6 +34,8 @@ class NetworkGrants:
     sets: Mapping[str, Sequence[str]] = field(default_factory=dict)
     services: Mapping[str, str] = field(default_factory=dict)
     resolve: Resolve = system_resolve
+    secrets: Mapping[str, DomainSecret] = field(default_factory=dict)
+    tls: SSLContext | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, limits: ShellLimits, services: Mapping[str, str], resolve: Resolve = system_resolve) -> Self:
@@ -41,11 +46,12 @@ class NetworkGrants:
             sets=limits.egress_host_sets,
             services=services,
             resolve=resolve,
+            secrets=limits.allowed_domain_secrets,
         )
 
     @property
     def grants_something(self) -> bool:
-        return bool(self.hosts or self.services)
+        return bool(self.hosts or self.services or self.secrets)
 
     def requested(self, asked: object, offers: frozenset[Offer], param: str) -> dict[str, Any]:
         """The network policy that a request asks for, as it is kept. Raises RequestInvalid, naming the host and what would be allowed."""
@@ -59,16 +65,29 @@ class NetworkGrants:
                     param=param,
                     code="network_policy_unsupported",
                 )
-            case {"type": "allowlist", "domain_secrets": secrets} if secrets:
-                raise RequestInvalid(
-                    "Secrets for domains are not built yet: leave `domain_secrets` out.",
-                    param=f"{param}.domain_secrets",
-                    code="domain_secrets_unsupported",
-                )
             case {"type": "allowlist", **rest}:
                 domains = self._domains(rest.get("allowed_domains"), f"{param}.allowed_domains")
                 return {"type": "allowlist", "allowed_domains": domains}
         raise RequestInvalid('Its `type` is "disabled" or "allowlist".', param=f"{param}.type", code=REJECTED)
+
+    def requested_secrets(self, asked: object, param: str) -> tuple[GrantedSecret, ...]:
+        """The secrets that a network policy asks for, once `requested` has read the rest. Raises RequestInvalid."""
+        if not isinstance(asked, Mapping) or not asked.get("domain_secrets"):
+            return ()
+        place = f"{param}.domain_secrets"
+        if asked.get("type") != "allowlist":
+            raise RequestInvalid(
+                'Secrets need a policy of type "allowlist".', param=place, code="domain_secrets_rejected"
+            )
+        return granted_secrets(asked["domain_secrets"], known=self.secrets, admits=self.grants, param=place)
+
+    def still_admits(self, secret: GrantedSecret) -> tuple[HostPattern, ...]:
+        """The hosts of a secret that the operator still lets it be sent to."""
+        hosts = parse_patterns(secret.hosts)
+        if secret.value is None:
+            known = self.secrets.get(secret.name)
+            return () if known is None else _inside(hosts, parse_patterns(known.allowed_hosts))
+        return tuple(host for host in hosts if self._still_grants(str(host)))
 
     def _domains(self, asked: object, param: str) -> list[str]:
         if asked is None:
@@ -130,6 +149,10 @@ class NetworkGrants:
             return self.grants(domain)
         except ValueError:  # of a set that is no longer there
             return False
+
+
+def _inside(hosts: Sequence[HostPattern], allowed: Sequence[HostPattern]) -> tuple[HostPattern, ...]:
+    return tuple(host for host in hosts if not outside([host], allowed))
 
 
 def is_within(narrower: Mapping[str, Any], wider: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ import structlog
 from limpet.containers.boxes import Boxes
 from limpet.containers.doors import ContainerDoors
 from limpet.containers.network_objects import ContainerNetwork, network_summary
+from limpet.containers.requested_secrets import GrantedSecret
 from limpet.core.errors import LimpetError
 from limpet.egress.usage import NetworkUsage
 from limpet.store.containers import ContainerRecord, Containers
@@ -32,12 +33,21 @@ class ContainerNetworks:
         self._boxes = boxes
         self._running = running
 
-    async def change(self, tenant: str, container_id: str, policy: Mapping[str, Any]) -> ContainerRecord:
-        """Give a running container another policy (as `narrow` has it), at once, in open connections too. Raises NotFound, RequestInvalid
-        `container_expired`. Where its door cannot be opened the container reaches nothing, and the log says why."""
+    async def change(
+        self,
+        tenant: str,
+        container_id: str,
+        policy: Mapping[str, Any],
+        secrets: Sequence[GrantedSecret] | None = None,
+    ) -> ContainerRecord:
+        """Give a running container another policy (as `narrow` has it), at once, in open connections too, and these secrets of its own
+        (None: those that it has). Raises NotFound, RequestInvalid `container_expired`. Where its door cannot be opened the container
+        reaches nothing, and the log says why."""
         async with self._boxes.of(container_id).booting() as booting:
             record = await self._running(tenant, container_id)
-            if record.spec.get("network_policy") == policy:
+            if secrets is not None:
+                await self._doors.secrets.change(record, secrets)
+            elif record.spec.get("network_policy") == policy:
                 return record
             spec = {**record.spec, "network_policy": dict(policy)}
             # The row first: whatever fails now, the next box and the next gateway hold the new policy.
@@ -62,7 +72,8 @@ class ContainerNetworks:
     async def open_again(self, running: Sequence[ContainerRecord]) -> None:
         """Boxes that an earlier process booted have their doors as soon as this one serves: what runs in them goes on."""
         for record in running:
-            if record.ref is None or self._doors.grants.policy(record.spec.get("network_policy", {})).grants_nothing:
+            policy = record.spec.get("network_policy", {})
+            if record.ref is None or (record.sealed is None and self._doors.grants.policy(policy).grants_nothing):
                 continue
             try:
                 async with self._boxes.of(record.id).booting() as booting:

@@ -130,6 +130,7 @@ class ContainerReaper:
             ref=None,
             boot_id=None,
             spec=spec,
+            sealed=None,
         )
         self._unended[container_id] = record
         await self._take_away(booting, files, record)

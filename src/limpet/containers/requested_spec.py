@@ -48,13 +48,13 @@ def narrow(
             param=_join(place, "memory_limit"),
             code="memory_limit_unsupported",
         )
+    policy, grants = fields.get("network_policy"), grants or NetworkGrants()
     return ContainerSpec(
         idle_ttl=_idle_ttl(fields.get("expires_after"), settings, _join(place, "expires_after")),
         memory=None if asked is None else _memory(asked, limits, host_memory_mb, _join(place, "memory_limit")),
         memory_limit=None if asked is None else str(asked),
-        network_policy=(grants or NetworkGrants()).requested(
-            fields.get("network_policy"), offers, _join(place, "network_policy")
-        ),
+        network_policy=grants.requested(policy, offers, _join(place, "network_policy")),
+        secrets=grants.requested_secrets(policy, _join(place, "network_policy")),
         skills=_skills(fields.get("skills"), offers, _join(place, "skills")),
         file_ids=_file_ids(fields.get("file_ids"), _join(place, "file_ids")),
         place=f"{place}." if place else "",

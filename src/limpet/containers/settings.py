@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 from limpet.containers.generated import GENERATED, MARKERS
+from limpet.containers.secret_names import name_problem
 from limpet.core.secret import Secret
 from limpet.core.settings import MIB, Between, Megabytes, Names, Positive
 from limpet.egress.host_patterns import parse_patterns
 from limpet.egress.policy import read_policy
+from limpet.egress.secrets import sendable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +54,40 @@ class ContainerHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainSecret:
-    """A secret that requests may name and that is sent to these hosts alone."""
+    """A secret that requests may name and that is sent to these hosts alone. It stands in one of `value`, `file` (read again when it
+    changes) and `command`, whose output it is (run again after `refresh_secs`). `in_query` and `in_body`: where it may be put beside
+    headers."""
 
-    value: Secret
     allowed_hosts: tuple[str, ...]
+    value: Secret | None = None
+    file: Path | None = None
+    command: tuple[str, ...] = ()
+    refresh_secs: Annotated[float, Between(1)] = 300.0
+    in_query: bool = False
+    in_body: bool = False
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """See `core.settings.Checked`."""
+        if sum((self.value is not None, self.file is not None, bool(self.command))) != 1:
+            yield "value", "is one of three: write value, file or command, and only one of them"
+        elif self.value is not None:
+            if self.value.reveal().startswith("secret://"):
+                yield "value", 'is a reference that nothing here resolves; write "${NAME}", or a file or command'
+            elif problem := _unsendable(self.value):
+                yield "value", problem
+        try:
+            if not parse_patterns(self.allowed_hosts):
+                yield "allowed_hosts", "is empty: name the hosts that it may be sent to"
+        except ValueError as error:
+            yield "allowed_hosts", f"{error}"
+
+
+def _unsendable(value: Secret) -> str | None:
+    try:
+        sendable("", value)
+    except ValueError:
+        return "is empty or holds control characters, which no head can carry"
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +119,9 @@ class ShellLimits:
                 parse_patterns(hosts)
             except ValueError as error:
                 yield f"egress_host_sets.{name}", f"{error}"
+        for name in self.allowed_domain_secrets:
+            if problem := name_problem(name):
+                yield f"allowed_domain_secrets.{name}", problem
         try:
             read_policy((), networks=self.allowed_egress_networks)
         except ValueError as error:

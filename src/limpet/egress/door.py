@@ -19,7 +19,7 @@ from limpet.core.turns import Turns
 from limpet.egress.connection import BoxConnection
 from limpet.egress.dns_answers import MOST_QUERY, answer
 from limpet.egress.http_heads import RequestHead
-from limpet.egress.policy import Admitted, Decision, EgressPolicy, Reason, Refused
+from limpet.egress.policy import SECRET_RULE, Admitted, Decision, EgressPolicy, Reason, Refused
 from limpet.egress.record_throttle import RecordThrottle
 from limpet.egress.records import EgressRecord, OnRecord, record_of
 from limpet.egress.refusals import response
@@ -127,16 +127,21 @@ class Door:
             record for connection in self._open if (record := connection.record_so_far()) is not None
         )
 
-    def apply(self, policy: EgressPolicy) -> None:
-        """Admit what this policy admits, from now on. Connections that it does not admit are ended."""
+    def apply(self, policy: EgressPolicy, interceptor: Interception | None = None) -> None:
+        """Admit what this policy admits, from now on. Connections that it does not admit are ended. With `interceptor` new connections
+        get its secrets."""
         self.policy = policy
+        self._interceptor = interceptor or self._interceptor
         for connection in list(self._open):
             admitted = connection.admitted
             if admitted is not None and not isinstance(self.decide(admitted.host, admitted.port), Admitted):
                 connection.scope.cancel()
 
     def decide(self, host: str, port: int) -> Decision:
-        return self.policy.decide(host, port)
+        decision = self.policy.decide(host, port)
+        if isinstance(decision, Admitted) and decision.rule == SECRET_RULE and not self.intercepts(decision.host):
+            return Refused(host=decision.host, port=port, reason=Reason.HOST_NOT_ALLOWED)  # its secret is gone
+        return decision
 
     async def dial(self, admitted: Admitted) -> ReadAhead:
         """Raises NotConnected."""

@@ -40,9 +40,13 @@ _WITHOUT_BODY = frozenset({204, 304})
 
 
 class Rewriting(Protocol):
-    """Changes what passes: a request's head, and the bytes of both bodies piece by piece. `flush` gives what was held back."""
+    """Changes what passes: a request's head with its whole body, where that has `most_body` bytes at most (else None: it is not
+    changed, but where it is chunked), and the bytes of other bodies piece by piece. The `_end` of a body gives what was held back."""
 
-    def request(self, head: RequestHead) -> RequestHead: ...
+    @property
+    def most_body(self) -> int: ...
+
+    def request(self, head: RequestHead, body: bytes | None) -> tuple[RequestHead, bytes | None] | Refused: ...
 
     def response(self, head: ResponseHead) -> ResponseHead: ...
 
@@ -109,27 +113,46 @@ class HttpCarrier:
     async def _carry(self, head: RequestHead) -> bool:
         """One request and its response. Returns whether the connection goes on."""
         decision = self._exchange.decide(head)
-        rewriting = None
+        rewriting, body = None, None
         if isinstance(decision, Admitted):
-            made = self._exchange.rewriting(decision, head)
-            if isinstance(made, Refused):
-                decision = made
-            else:
-                rewriting = made
+            decision, rewriting, head, body = await self._rewritten(decision, head)
         self._exchange.note(decision)
         if isinstance(decision, Refused):
             await self._refuse(decision)
             return False
-        if rewriting is not None:
-            head = rewriting.request(head)
         try:
-            return await self._asked(head, decision, rewriting)
+            return await self._asked(head, body, decision, rewriting)
         except NotConnected as error:
             self._exchange.note(error.refused)
             await self._refuse(error.refused)
             return False
 
-    async def _asked(self, head: RequestHead, admitted: Admitted, rewriting: Rewriting | None) -> bool:
+    async def _rewritten(
+        self, admitted: Admitted, head: RequestHead
+    ) -> tuple[Decision, Rewriting | None, RequestHead, bytes | None]:
+        """The decision, and what is asked for; a body where it was read whole."""
+        made = self._exchange.rewriting(admitted, head)
+        if made is None or isinstance(made, Refused):
+            return made or admitted, None, head, None
+        changed = made.request(head, await self._whole_body(head, made.most_body))
+        if isinstance(changed, Refused):
+            return changed, None, head, None
+        return admitted, made, *changed
+
+    async def _whole_body(self, head: RequestHead, most: int) -> bytes | None:
+        if not 0 < head.length <= most:
+            return None
+        if head.values(b"expect"):  # its program waits for leave to send it (RFC 9110, 10.1.1)
+            await self._box.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = b""
+        async for piece in _counted(self._box, head.length):
+            self._exchange.moved()
+            body += piece
+        return body
+
+    async def _asked(
+        self, head: RequestHead, body: bytes | None, admitted: Admitted, rewriting: Rewriting | None
+    ) -> bool:
         """Ask for it, and give back the answer. A connection that its host closed meanwhile is replaced, once, where the request can be
         asked again: it has no body, and no byte of an answer has come."""
         was_open = self._upstream is not None and self._reached == (admitted.host, admitted.port)
@@ -137,14 +160,14 @@ class HttpCarrier:
         before = upstream.received
         try:
             await upstream.send(_request_bytes(head, admitted))
-            return await self._answered(head, upstream, rewriting)
+            return await self._answered(head, body, upstream, rewriting)
         except anyio.BrokenResourceError:
             if not was_open or head.length or upstream.received != before:
                 raise
         await self._leave()
         upstream = await self._connection(admitted)
         await upstream.send(_request_bytes(head, admitted))
-        return await self._answered(head, upstream, rewriting)
+        return await self._answered(head, body, upstream, rewriting)
 
     async def _connection(self, admitted: Admitted) -> ReadAhead:
         if self._upstream is not None and self._reached == (admitted.host, admitted.port):
@@ -160,13 +183,18 @@ class HttpCarrier:
                 await self._upstream.aclose()
         self._upstream = self._reached = None
 
-    async def _answered(self, head: RequestHead, upstream: ReadAhead, rewriting: Rewriting | None) -> bool:
+    async def _answered(
+        self, head: RequestHead, body: bytes | None, upstream: ReadAhead, rewriting: Rewriting | None
+    ) -> bool:
         goes_on = False
         sending = anyio.CancelScope()
 
         async def send_body() -> None:
             change, end = (rewriting.sent, rewriting.sent_end) if rewriting else (None, None)
             with sending:
+                if body is not None:
+                    await upstream.send(body)
+                    return
                 await self._body(self._box, upstream, head.length, change, end)
 
         try:

@@ -2,7 +2,7 @@
 put in. Every other host's TLS passes unread."""
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 from anyio.streams.tls import TLSStream
@@ -26,20 +26,23 @@ def verifying_context() -> ssl.SSLContext:
 
 
 class Interceptor:
-    """The secrets of one box. `certificate` is what the box must trust; `tls` the trust towards the hosts."""
+    """The secrets of one box, as `read` gives them at each request. `authority` vouches for their hosts towards the box; `tls` is the
+    trust towards the hosts."""
 
-    def __init__(self, secrets: Sequence[PlacedSecret], *, tls: ssl.SSLContext | None = None) -> None:
-        self._secrets = tuple(secrets)
-        self._authority = Authority([pattern for secret in secrets for pattern in secret.hosts])
+    def __init__(
+        self, read: Callable[[], Sequence[PlacedSecret]], authority: Authority, *, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._read = read
+        self.authority = authority
         self._tls = tls or verifying_context()
 
     @property
     def secrets(self) -> Sequence[PlacedSecret]:
-        return self._secrets
+        return self._read()
 
     @property
     def certificate(self) -> bytes:
-        return self._authority.certificate
+        return self.authority.certificate
 
     def intercepts(self, host: str) -> bool:
         """Whether a secret is for that canonical name."""
@@ -52,7 +55,7 @@ class Interceptor:
                 inner = await TLSStream.wrap(
                     connection.stream,
                     server_side=True,
-                    ssl_context=self._authority.context_for(admitted.host),
+                    ssl_context=self.authority.context_for(admitted.host),
                     standard_compatible=False,
                 )
         except (ssl.SSLError, anyio.EndOfStream, anyio.BrokenResourceError):
@@ -88,11 +91,11 @@ class SecretExchange:
         self._interceptor = interceptor
         self._connection = connection
         self._admitted = admitted
-        self._used: tuple[str, ...] = ()
+        self._made: SecretRewriting | None = None
 
     def decide(self, head: RequestHead) -> Decision:
         host, port = self._admitted.host, self._admitted.port
-        self._used = ()
+        self._made = None
         if head.method in (b"CONNECT", b"TRACE"):
             return Refused(host=host, port=port, reason=Reason.MALFORMED)
         if not fixed(head, host, port):
@@ -107,14 +110,14 @@ class SecretExchange:
             self._interceptor.secrets,
             needs_one=admitted.rule == SECRET_RULE,
         )
-        self._used = made.used if isinstance(made, SecretRewriting) else ()
+        self._made = made if isinstance(made, SecretRewriting) else None
         return made
 
     async def connect(self, admitted: Admitted) -> ReadAhead:
         return await self._interceptor.connect(self._connection.door, admitted)
 
     def note(self, decision: Decision) -> None:
-        self._connection.note(decision, secrets=self._used)
+        self._connection.note(decision, secrets=self._made.used if self._made is not None else ())
 
     def moved(self) -> None:
         self._connection.moved()
@@ -122,4 +125,6 @@ class SecretExchange:
 
 def interceptor(network: Network, secrets: Sequence[PlacedSecret]) -> Interceptor:
     """For a box of the library."""
-    return Interceptor(secrets, tls=network.tls)
+    placed = tuple(secrets)
+    authority = Authority.for_hosts([pattern for secret in placed for pattern in secret.hosts])
+    return Interceptor(lambda: placed, authority, tls=network.tls)

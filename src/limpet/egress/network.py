@@ -21,7 +21,7 @@ PROXY_ENVIRONMENT: Mapping[str, str] = {
     "NODE_USE_ENV_PROXY": "1",
 }
 # For programs that look at variables of their own; those that every box has are the runtime's.
-_TRUST_ENVIRONMENT = dict.fromkeys(
+TRUST_ENVIRONMENT = dict.fromkeys(
     ("PIP_CERT", "AWS_CA_BUNDLE", "CARGO_HTTP_CAINFO", "DENO_CERT", "NIX_SSL_CERT_FILE", "npm_config_cafile"),
     TRUST_FILE,
 )
@@ -73,7 +73,7 @@ def read_network(given: object, *, with_secrets: bool = False) -> Network | None
 def box_environment(secrets: Sequence[PlacedSecret] = ()) -> dict[str, str]:
     """The variables of a box that has a door: its proxy, and the placeholders of its secrets."""
     placeholders = {secret.name: secret.placeholder.decode() for secret in secrets}
-    return {**PROXY_ENVIRONMENT, **(_TRUST_ENVIRONMENT if secrets else {}), **placeholders}
+    return {**PROXY_ENVIRONMENT, **(TRUST_ENVIRONMENT if secrets else {}), **placeholders}
 
 
 def place_secrets(given: Mapping[str, DomainSecret]) -> tuple[PlacedSecret, ...]:

@@ -1,7 +1,7 @@
 """Secrets that a box uses and never holds: it has a placeholder, and the door puts the value in its place. Pure.
 
-A placeholder is replaced in the fields of a request's head (in Basic credentials too), and where the secret allows it in the query; only
-towards the secret's own hosts and only over verified TLS. What comes back is searched for the value in its usual encodings.
+A placeholder is replaced in the fields of a request's head (in Basic credentials too), and where the secret allows it in the query and in
+the body; only towards the secret's own hosts and only over verified TLS. What comes back is searched for the value in its usual encodings.
 """
 
 import base64
@@ -16,32 +16,43 @@ from urllib.parse import quote, quote_plus
 
 from limpet.core.secret import Secret
 from limpet.egress.host_patterns import HostPattern
-from limpet.egress.http_heads import Field, RequestHead, ResponseHead
+from limpet.egress.http_heads import CHUNKED, Field, RequestHead, ResponseHead
 from limpet.egress.policy import Reason, Refused
 
 LEAST_SCRUBBED = 8  # bytes; what is shorter is found in too much that is no secret
+MOST_BODY = 1 << 18  # bytes of a body with a length in which placeholders are replaced; it is read whole first
+_FORM = b"application/x-www-form-urlencoded"
 _BASIC = b"basic "
 _MASK = b"*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainSecret:
-    """A secret for these `hosts` alone (such as `api.example.com`); `in_query`: also where it stands in a URL's query."""
+    """A secret for these `hosts` alone (such as `api.example.com`); `in_query`: also where it stands in a URL's query; `in_body`: also in
+    a request's body (docs/egress.md says in which)."""
 
     value: Secret
     hosts: tuple[str, ...]
     in_query: bool = False
+    in_body: bool = False
+
+
+def new_placeholder() -> bytes:
+    """One that was never there before, in letters and digits that no encoding of a request changes but base64."""
+    return b"LIMPETSECRET" + secrets.token_hex(20).encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedSecret:
-    """A secret in a box: `name` is its variable there, `placeholder` what that holds."""
+    """A secret in a box: `name` is its variable there, `placeholder` what that holds. Several may have one placeholder, with values for
+    different hosts."""
 
     name: str
     value: bytes = field(repr=False)
     hosts: tuple[HostPattern, ...]
-    in_query: bool
-    placeholder: bytes = field(default_factory=lambda: b"LIMPETSECRET" + secrets.token_hex(20).encode())
+    in_query: bool = False
+    in_body: bool = False
+    placeholder: bytes = field(default_factory=new_placeholder)
 
     def is_for(self, host: str) -> bool:
         return any(pattern.matches(host) for pattern in self.hosts)
@@ -109,24 +120,65 @@ def _overlap(data: bytes, needle: bytes) -> int:
     return 0
 
 
-class SecretRewriting:
-    """http_exchange.Rewriting towards one host. `used` are the names of the secrets that were put in."""
+class Replacer:
+    """Puts values in the place of placeholders in a stream whose length may change; what could be the beginning of one is held back."""
 
-    def __init__(self, head: RequestHead, ours: Sequence[PlacedSecret]) -> None:
+    def __init__(self, replaced: Mapping[bytes, bytes]) -> None:
+        self._replaced = replaced
+        self._tail = b""
+
+    def feed(self, piece: bytes) -> bytes:
+        data = self.whole(self._tail + piece)
+        held = max((_overlap(data, each) for each in self._replaced), default=0)
+        self._tail = data[len(data) - held :]
+        return data[: len(data) - held]
+
+    def end(self) -> bytes:
+        rest, self._tail = self._tail, b""
+        return rest
+
+    def whole(self, data: bytes) -> bytes:
+        """All of it at once."""
+        for placeholder, value in self._replaced.items():
+            data = data.replace(placeholder, value)
+        return data
+
+
+class SecretRewriting:
+    """http_exchange.Rewriting towards one host. `used` are the names of the secrets that were put in. `refusal` is what becomes of a
+    request that carries none."""
+
+    def __init__(self, head: RequestHead, ours: Sequence[PlacedSecret], *, refusal: Refused | None = None) -> None:
         self._ours = ours
-        self.used = tuple(secret.name for secret in ours if _carries(head, secret))
+        self._refusal = refusal
+        self.used = tuple(dict.fromkeys(secret.name for secret in ours if _carries(head, secret)))
         needles = frozenset[bytes]().union(*(encodings(secret.value) for secret in ours))
         self._scrubber = Scrubber(needles)
+        self._in_bodies = [secret for secret in ours if secret.in_body]
+        self._is_chunked = head.length == CHUNKED  # a body that is longer than MOST_BODY goes as it is
+        self._replacer = Replacer(_in_body(head, self._in_bodies))
 
-    def request(self, head: RequestHead) -> RequestHead:
-        fields = [(name, self._placed(value)) for name, value in head.fields if name.lower() not in _NOT_PASSED]
+    @property
+    def most_body(self) -> int:
+        return MOST_BODY if self._in_bodies else 0
+
+    def request(self, head: RequestHead, body: bytes | None) -> tuple[RequestHead, bytes | None] | Refused:
+        dropped = _NOT_PASSED if body is None else _NOT_PASSED | {b"expect"}
+        if body is not None:
+            found = (secret.name for secret in self._in_bodies if secret.placeholder in body)
+            self.used = tuple(dict.fromkeys((*self.used, *found)))
+            body = self._replacer.whole(body)
+            head = replace(head, length=len(body))
+        if self._refusal is not None and not self.used:
+            return self._refusal
+        fields = [(name, self._placed(value)) for name, value in head.fields if name.lower() not in dropped]
         # What is encoded, or a part of the whole, could not be searched.
         fields.append((b"Accept-Encoding", b"identity"))
         target = head.target
         for secret in self._ours:
             if secret.in_query:
                 target = target.replace(secret.placeholder, quote(secret.value, safe="").encode())
-        return replace(head, fields=tuple(fields), target=target)
+        return replace(head, fields=tuple(fields), target=target), body
 
     def _placed(self, value: bytes) -> bytes:
         if value[: len(_BASIC)].lower() == _BASIC:
@@ -145,16 +197,34 @@ class SecretRewriting:
         return replace(head, fields=fields, phrase=self._scrubber.whole(head.phrase))
 
     def sent(self, piece: bytes) -> bytes:
-        return piece
+        return self._replacer.feed(piece) if self._is_chunked else piece
 
     def sent_end(self) -> bytes:
-        return b""
+        return self._replacer.end()
 
     def received(self, piece: bytes) -> bytes:
         return self._scrubber.feed(piece)
 
     def received_end(self) -> bytes:
         return self._scrubber.end()
+
+
+def _in_body(head: RequestHead, ours: Iterable[PlacedSecret]) -> dict[bytes, bytes]:
+    """What stands for each placeholder in a body of that type; nothing in one that is encoded."""
+    if any(value.lower() != b"identity" for value in head.values(b"content-encoding")):
+        return {}
+    kind = b"".join(head.values(b"content-type")[:1]).partition(b";")[0].strip().lower()
+    return {secret.placeholder: _written_for(kind, secret.value) for secret in ours}
+
+
+def _written_for(kind: bytes, value: bytes) -> bytes:
+    if kind == _FORM:
+        return quote(value, safe="").encode()
+    if kind == b"application/json" or kind.endswith(b"+json"):
+        return json.dumps(value.decode(errors="surrogateescape"), ensure_ascii=False)[1:-1].encode(
+            errors="surrogateescape"
+        )
+    return value
 
 
 def _lower_escapes(text: str) -> str:
@@ -170,14 +240,16 @@ def rewriting_for(
 ) -> SecretRewriting | Refused:
     """What a request to that host becomes; refused where it carries what is not for it, and with `needs_one` where it carries none."""
     ours = [secret for secret in secrets_of_box if secret.is_for(host)]
-    others = [secret for secret in secrets_of_box if secret not in ours]
+    known = {secret.placeholder for secret in ours}
+    others = [secret for secret in secrets_of_box if secret.placeholder not in known]
     if any(_carries(head, secret) or secret.placeholder in head.target for secret in others):
         return Refused(host=host, port=port, reason=Reason.SECRET_ELSEWHERE)
     if any(secret.placeholder in head.target and not _may_stand_in(head.target, secret) for secret in ours):
         return Refused(host=host, port=port, reason=Reason.SECRET_ELSEWHERE)
-    rewriting = SecretRewriting(head, ours)
-    if needs_one and not rewriting.used:
-        return Refused(host=host, port=port, reason=Reason.HOST_NOT_ALLOWED)
+    refusal = Refused(host=host, port=port, reason=Reason.HOST_NOT_ALLOWED) if needs_one else None
+    rewriting = SecretRewriting(head, ours, refusal=refusal)
+    if refusal is not None and not rewriting.used and not rewriting.most_body:
+        return refusal
     return rewriting
 
 
@@ -212,10 +284,21 @@ def place(
     given: Mapping[str, DomainSecret], patterns: Mapping[str, tuple[HostPattern, ...]]
 ) -> tuple[PlacedSecret, ...]:
     """Secrets with placeholders of their own. Raises ValueError for a value that could not stand in a head."""
-    placed = []
-    for name, secret in given.items():
-        value = secret.value.reveal().encode(errors="surrogateescape")
-        if not value or any(byte < 32 or byte == 127 for byte in value):
-            raise ValueError(f"the secret {name} is empty or holds control characters")
-        placed.append(PlacedSecret(name=name, value=value, hosts=patterns[name], in_query=secret.in_query))
-    return tuple(placed)
+    return tuple(
+        PlacedSecret(
+            name=name,
+            value=sendable(name, secret.value),
+            hosts=patterns[name],
+            in_query=secret.in_query,
+            in_body=secret.in_body,
+        )
+        for name, secret in given.items()
+    )
+
+
+def sendable(name: str, secret: Secret) -> bytes:
+    """The value of the secret of that name, as it is sent. Raises ValueError for one that no request could carry in its head."""
+    value = secret.reveal().encode(errors="surrogateescape")
+    if not value or any(byte < 32 or byte == 127 for byte in value):
+        raise ValueError(f"the secret {name} is empty or holds control characters")
+    return value

@@ -8,6 +8,7 @@ from typing import Any
 
 from limpet.containers.container import ContainerSpec
 from limpet.containers.manager import ContainerManager
+from limpet.containers.requested_secrets import GrantedSecret
 from limpet.core.errors import RequestError, RequestInvalid
 from limpet.responses.request import ContainerAuto, ContainerReference, Local, ParsedRequest
 from limpet.store.containers import ContainerRecord
@@ -29,7 +30,7 @@ OTHER = "The earlier container of this conversation has other limits than this r
 class ShellTarget:
     """Where a response's shell calls are carried out. `note` tells the model what was lost on the way here; `given` is the container's
     `spec`, with the skills and files that it was given; `container` is there where the gateway carries them out, made for this response
-    where it `is_new`."""
+    where it `is_new`; `secrets` are those of the request, for its own commands."""
 
     container_id: str | None = None
     environment: Json | None = None
@@ -37,6 +38,7 @@ class ShellTarget:
     given: Json = field(default_factory=dict)
     container: ContainerRecord | None = None
     is_new: bool = False
+    secrets: tuple[GrantedSecret, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,14 @@ class Placement:
                 return _hosted(found, note=note)
         container = await self._containers.create(tenant, name="", spec=spec, source_response_id=response_id)
         return replace(_hosted(container, note=note), is_new=True)
+
+    def secrets(self, asked: ParsedRequest) -> tuple[GrantedSecret, ...]:
+        """Those that the request asks for, for its own commands. Raises RequestInvalid."""
+        environment = None if asked.shell is None else asked.shell.environment
+        if not isinstance(environment, ContainerAuto) or environment.network_policy is None:
+            return ()
+        place = f"tools[{asked.shell_index}].environment"
+        return self._containers.narrow({"network_policy": environment.network_policy}, place=place).secrets
 
     async def given(
         self, tenant: str, asked: ParsedRequest, container_id: str | None, *, note: str | None

@@ -10,8 +10,9 @@ import structlog
 from limpet.containers.manager import ContainerManager
 from limpet.core import ids
 from limpet.core.clock import Clock
-from limpet.core.errors import LimpetError, RequestInvalid
+from limpet.core.errors import LimpetError
 from limpet.responses.checkpoint import Checkpoint
+from limpet.responses.context_management import check_context_management
 from limpet.responses.history import History, check_outputs, completed, history, trimmed
 from limpet.responses.inputs import InputFiles, ResolvedFile, marked, unmarked
 from limpet.responses.loop import LoopBounds, Run
@@ -22,6 +23,7 @@ from limpet.responses.references import resolved
 from limpet.responses.request import Local, ParsedRequest, restored
 from limpet.responses.resource import resolved_tools
 from limpet.responses.run_meter import RunMeter, Spendings
+from limpet.responses.run_secrets import RunSecrets
 from limpet.responses.settings import ServerToolSettings
 from limpet.responses.shell_call import ShellCalls
 from limpet.responses.shell_description import shell_description
@@ -37,7 +39,6 @@ from limpet.upstreams.upstream import ShellOffer, Upstream
 
 log = structlog.get_logger()
 Json = dict[str, Any]
-MANAGES_CONTEXT = frozenset({"openai", "azure_openai"})  # types of providers that are handed `context_management`
 CLEARING = 15.0  # seconds for deleting a container that was made for a request which then failed
 
 
@@ -98,7 +99,7 @@ class Preparer:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
         selection = self._selected(asked, chosen.upstream)
-        _check_context_management(asked, chosen.upstream)
+        check_context_management(asked, chosen.upstream)
         before = await self._history(tenant, asked, provider=chosen.upstream.name)
         named = [item["id"] for item in asked.input if item.get("id")]
         holders = await self._responses.holding(tenant, named) if named else {}
@@ -136,6 +137,7 @@ class Preparer:
             made_container=target.is_new,
             checkpoint=Checkpoint(note=target.note).encoded(),
             network=self._containers.networks.usage_from_now(target.container_id),
+            secrets=RunSecrets(containers=self._containers, record=record, given=target.secrets),
         )
 
     async def restore(
@@ -144,11 +146,12 @@ class Preparer:
         progress: Checkpoint,
         *,
         begun: Sequence[Execution],
+        sealed: bytes | None,
         keeps_commands: Callable[[], bool],
     ) -> Prepared:
-        """The run of a stored request, in the container that it was given; `begun` are its commands. Raises RequestError where it cannot be
-        made any more, as when the response that it was chained to is deleted."""
-        asked = restored(record.request, record.input)
+        """The run of a stored request, in the container that it was given; `begun` are its commands, `sealed` its secrets. Raises
+        RequestError where it cannot be made any more, as when the response that it was chained to is deleted."""
+        asked, secrets = restored(record.request, record.input), self._containers.secrets.unseal(record.id, sealed)
         chosen = self._router.find(record.model)
         selection = self._selected(asked, chosen.upstream)
         before = await self._history(record.tenant, asked, provider=chosen.upstream.name)
@@ -159,15 +162,25 @@ class Preparer:
             meter=meter,
             chosen=chosen,
             selection=selection,
-            target=await self._placement.given(record.tenant, asked, record.container_id, note=progress.note),
+            target=replace(
+                await self._placement.given(record.tenant, asked, record.container_id, note=progress.note),
+                secrets=secrets,
+            ),
             transcript=await self._told(record.tenant, completed([*before.items, *given])),
             record=record,
             begun=begun,
         )
         make_run = self._run_maker(asked, parts, self._host(keeps_commands, meter))
         network = self._containers.networks.usage_from_now(record.container_id)
+        lent = RunSecrets(containers=self._containers, record=record, given=secrets)
         return Prepared(
-            record=record, is_stored=True, make_run=make_run, meter=meter, made_container=True, network=network
+            record=record,
+            is_stored=True,
+            make_run=make_run,
+            meter=meter,
+            made_container=True,
+            network=network,
+            secrets=lent,
         )
 
     def _run_maker(self, asked: ParsedRequest, parts: RunParts, host: ShellHost) -> Callable[[Writer], Run]:
@@ -261,7 +274,7 @@ class Preparer:
             await self._files.check_shown(tenant, asked.input, provider=upstream.name, type=upstream.type)
             return asked, await find()
         async with self._files.gathered(tenant, asked.input) as gathered:
-            target = await find()
+            target = replace(await find(), secrets=self._placement.secrets(asked))
             assert target.container is not None, "a hosted shell has a container"
             return replace(
                 asked, input=await self._bring(target.container, asked, gathered, is_new=target.is_new)
@@ -327,6 +340,7 @@ class Preparer:
                 data=self._data,
                 programs=self._programs,
                 hosts=target.given.get("network_policy", {}).get("allowed_domains", ()),
+                secrets=self._containers.secrets.told(target.container, target.secrets),
                 skills=target.given.get("skills", ()),
                 files=target.given.get("files", ()),
             )
@@ -356,13 +370,3 @@ def _with_note(instructions: str | None, note: str | None) -> str | None:
 def _options(asked: ParsedRequest, selection: ToolSelection) -> Json:
     options = asked.options()
     return options if selection.choice is None else {**options, "tool_choice": selection.choice}
-
-
-def _check_context_management(asked: ParsedRequest, upstream: Upstream) -> None:
-    """A provider that speaks the Responses API does it, or refuses; for all others it would be dropped in silence. RequestInvalid."""
-    if asked.body.context_management is not None and upstream.type not in MANAGES_CONTEXT:
-        raise RequestInvalid(
-            f"`context_management` is not available with the provider {upstream.name}. Leave it out, or send fewer items.",
-            param="context_management",
-            code="unsupported_parameter",
-        )

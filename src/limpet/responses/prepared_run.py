@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from limpet.egress.usage import NetworkUsage
 from limpet.responses.loop import Run
 from limpet.responses.run_meter import RunMeter
+from limpet.responses.run_secrets import RunSecrets
 from limpet.responses.writer import Writer
 from limpet.store.responses import ResponseRecord
 from limpet.upstreams.usage import Usage
@@ -15,7 +16,7 @@ from limpet.upstreams.usage import Usage
 class Prepared:
     """A run that can begin. `run` is made once, with the writer of its journal. `left_out` are the types of tools that the provider
     was not given; `made_container`: its container was made for it; `checkpoint` is where its run begins; `network` is what its
-    container has used since."""
+    container has used since; `secrets` are its commands'."""
 
     record: ResponseRecord
     is_stored: bool
@@ -25,6 +26,7 @@ class Prepared:
     made_container: bool = False
     checkpoint: bytes = b""
     network: Callable[[], NetworkUsage | None] = lambda: None
+    secrets: RunSecrets
     _run: Run | None = field(default=None, init=False)
     _writer: Writer | None = field(default=None, init=False)
 

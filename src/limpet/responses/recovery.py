@@ -64,7 +64,9 @@ class Recovery:
         if progress is None:
             raise RunUnreadable
         begun = await self.executions.of_response(record.id)
-        prepared = await self.preparer.restore(record, progress, begun=begun, keeps_commands=keeps_commands)
+        prepared = await self.preparer.restore(
+            record, progress, begun=begun, sealed=claim.sealed, keeps_commands=keeps_commands
+        )
         entries = await self._entries(record.id)
         turn = progress.turn
         writer = self._writer(claim, entries, told_from=None if turn is None else turn.seq)

@@ -109,7 +109,8 @@ class ResponseService:
             tenant, asked, keeps_commands=lambda: self.is_closing and asked.is_stored
         )
         if prepared.is_stored:
-            await self._responses.insert(prepared.record, checkpoint=prepared.checkpoint)
+            kept = {"checkpoint": prepared.checkpoint, "sealed": prepared.secrets.sealed()}
+            await self._responses.insert(prepared.record, **kept)
         self._live[prepared.record.id] = LiveRun(prepared, anyio.Event())
         if not asked.is_background:
             self._leases.begin(prepared.record.id)
@@ -298,6 +299,7 @@ class ResponseService:
         prepared, writer = live.prepared, live.prepared.writer
         self._metrics.running.inc()
         self._spendings.begin(prepared.record, prepared.meter)
+        prepared.secrets.lend()
         try:
             await self._lifecycle.announce(prepared.record, writer)
             ending = await self._converse(live)
@@ -338,6 +340,7 @@ class ResponseService:
             await writer.close()
         except StoreError as failure:
             live.failure = live.failure or failure
+        live.prepared.secrets.take_back()
         if not self.is_closing:
             await self._end_unused(live)
         live.ended.set()

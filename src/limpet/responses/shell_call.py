@@ -144,11 +144,11 @@ class ShellCalls:
 
     async def _carry_out(self, call_id: str, arguments: ShellArguments, place: Json, answer: _CallResult) -> None:
         try:
-            async with self._host.containers.lease(self._tenant, self._container_id) as lease:
+            async with self._host.containers.lease(self._tenant, self._container_id, run=self._response_id) as lease:
                 await self._look_before(lease)
                 for number, text in list(enumerate(arguments.commands))[len(answer.entries) :]:
                     seconds = self._host.command_seconds(arguments.timeout_ms)
-                    command = Command(what=Script(text), timeout=seconds)
+                    command = Command(what=Script(text), env=lease.env, timeout=seconds)
                     is_last = number == len(arguments.commands) - 1
                     await self._one(lease, command, call_id, number, place, answer, is_last=is_last)
         except SandboxGone as gone:

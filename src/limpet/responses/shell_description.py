@@ -17,16 +17,17 @@ def shell_description(
     skills: Sequence[Mapping[str, str]] = (),
     files: Sequence[str] = (),
     hosts: Sequence[str] = (),
+    secrets: Mapping[str, Sequence[str]] = {},  # read only
 ) -> str:
     """`seconds` is the limit of one command, `characters` what it gets back of its output, `data` the working directory; `programs`
     are those that were found (`core.ports.Probe.programs`); `skills` have a name and a description, `files` are the paths of those that
-    the user gave, `hosts` can be reached."""
+    the user gave, `hosts` can be reached; `secrets` are variables, with the hosts that each is for."""
     if is_local:
         return (
             "Runs shell commands on the user's own machine and gives back stdout, stderr and exit code of each. "
             "Assume a POSIX shell and nothing else installed."
         )
-    network = "The network can be reached." if has_network else _network(hosts)
+    network = "The network can be reached." if has_network else _network(hosts, secrets)
     return (
         "Runs commands with bash in a Linux container of your own and gives back stdout, stderr and exit code of each. "
         f"The working directory is {data}. Files, and processes that you start in the background, stay from call to call and "
@@ -49,7 +50,13 @@ def _installed(programs: Sequence[str], data: str) -> str:
     )
 
 
-def _network(hosts: Sequence[str]) -> str:
+def _network(hosts: Sequence[str], secrets: Mapping[str, Sequence[str]]) -> str:
+    return f"{_hosts(hosts, may_reach=bool(secrets))}{_secrets(secrets)}"
+
+
+def _hosts(hosts: Sequence[str], *, may_reach: bool) -> str:
+    if not hosts and may_reach:
+        return "There is no network but for requests that carry one of the credentials below."
     if not hosts:
         return "There is no network: nothing can be downloaded."
     if "open" in hosts:
@@ -58,6 +65,17 @@ def _network(hosts: Sequence[str]) -> str:
     return (
         f"These hosts can be reached over HTTP and HTTPS, and nothing else: {', '.join(hosts[:MOST_HOSTS])}{more}. "
         "Other hosts are refused at once: do not try again, say what is missing."
+    )
+
+
+def _secrets(secrets: Mapping[str, Sequence[str]]) -> str:
+    if not secrets:
+        return ""
+    named = "; ".join(f"${name} for {', '.join(hosts[:MOST_HOSTS])}" for name, hosts in secrets.items())
+    return (
+        f" These environment variables stand for credentials: {named}. Use them as they are, in headers of HTTPS requests or as the "
+        "password of a user to those hosts alone: what a variable holds here is a placeholder, and the credential takes its place on the "
+        "way. It cannot be read, and nothing is wrong with it: do not look for its value."
     )
 
 

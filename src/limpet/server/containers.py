@@ -80,8 +80,8 @@ def _change_route(manager: ContainerManager, clock: Clock) -> Route:
                 'Of a container only its network policy can be changed: {"network_policy": {"type": "disabled"}}.',
                 param="network_policy",
             )
-        policy = manager.narrow(body).network_policy
-        record = await manager.networks.change(tenant_of(request), request.path_params["container_id"], policy)
+        spec, container_id = manager.narrow(body), request.path_params["container_id"]
+        record = await manager.networks.change(tenant_of(request), container_id, spec.network_policy, spec.secrets)
         return json_answer(container_object(record, clock.now(), manager.held))
 
     return Route("/v1/containers/{container_id}", change, methods=["POST"])

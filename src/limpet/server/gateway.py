@@ -60,6 +60,7 @@ from limpet.store.keys import ApiKeys
 from limpet.store.model_usage import ModelUsage
 from limpet.store.responses import Responses
 from limpet.store.runs import Runs
+from limpet.store.sealing import Sealer
 from limpet.store.settings import DatabaseSettings, QuotaSettings
 from limpet.store.skills import Skills
 from limpet.store.uploads import Uploads
@@ -227,7 +228,13 @@ def _manager(
         meter=metrics,
         rules=settings.rules,
         grants=NetworkGrants.of(settings.tools.shell_limits, settings.host_services, settings.resolve),
+        sealer=sealer_of(settings),
     )
+
+
+def sealer_of(settings: GatewaySettings) -> Sealer:
+    """What seals with the operator's key, or with that of the home."""
+    return Sealer(settings.home, key=settings.server.secret_key, previous=settings.server.secret_key_previous)
 
 
 def _service(

@@ -1,7 +1,7 @@
 """The containers that there are and were. A row stays when its container has ended."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, Connection, Row, Update, func, insert, select, update
@@ -23,7 +23,7 @@ USERS = {"tenant": "default", "name": "user_id"}
 class ContainerRecord:
     """One container. `status` is running, expired or deleted; times in microseconds UTC; `idle_ttl` in seconds; `ref` and
     `boot_id` are its sandbox's; `user_id` the host user its commands run as; `directory` is where its own directory lies, None
-    for the home; `number` is 0 until it is stored."""
+    for the home; `sealed` its secrets and its door's authority; `number` is 0 until it is stored."""
 
     id: str
     tenant: str
@@ -41,6 +41,7 @@ class ContainerRecord:
     user_id: int | None = None
     source_response_id: str | None = None
     directory: str | None = None
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 class ContainerChanges(TypedDict, total=False):
@@ -57,6 +58,7 @@ class ContainerChanges(TypedDict, total=False):
     boot_id: str | None
     user_id: int | None
     source_response_id: str | None
+    sealed: bytes | None
 
 
 class Containers:

@@ -61,8 +61,11 @@ class Responses:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def insert(self, record: ResponseRecord, *, checkpoint: bytes | None = None) -> ResponseRecord:
-        """Store a new one, with its run, which its owner carries under FIRST_EPOCH; comes back with its number."""
+    async def insert(
+        self, record: ResponseRecord, *, checkpoint: bytes | None = None, sealed: bytes | None = None
+    ) -> ResponseRecord:
+        """Store a new one, with its run, which its owner carries under FIRST_EPOCH; comes back with its number. `sealed` are the run's
+        secrets, kept until it ends."""
         query = insert(responses).values(columns_of(record)).returning(responses.c.number)
         run = insert(runs).values(
             response_id=record.id,
@@ -71,6 +74,7 @@ class Responses:
             epoch=FIRST_EPOCH,
             heartbeat_at=record.created_at,
             checkpoint=checkpoint,
+            sealed=sealed,
         )
 
         def begin(connection: Connection) -> int:
@@ -111,7 +115,8 @@ class Responses:
         def end(connection: Connection) -> bool:
             tenant = connection.execute(query).scalar_one_or_none()
             if tenant is not None:
-                connection.execute(update(runs).where(runs.c.response_id == id).values(checkpoint=None))
+                over = update(runs).where(runs.c.response_id == id).values(checkpoint=None, sealed=None)
+                connection.execute(over)
             if tenant is not None and counted is not None:
                 count_usage(connection, counted)
             if tenant is not None and items:

@@ -5,7 +5,7 @@ is the newest (`store/journal.py`). A process that slept while another took its 
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import select, update
 
@@ -19,12 +19,13 @@ __all__ = ["FIRST_EPOCH", "RunClaim", "Runs"]
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunClaim:
     """A run that this process carries: until another process claims it, its journal takes entries under this epoch. `checkpoint` is what
-    the last carrier left, None where it left nothing."""
+    the last carrier left, None where it left nothing; `sealed` are the run's secrets."""
 
     response_id: str
     tenant: str
     epoch: int
     checkpoint: bytes | None
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 class Runs:
@@ -49,7 +50,7 @@ class Runs:
             update(runs)
             .where(silent, runs.c.response_id.in_(free))
             .values(owner=owner, epoch=runs.c.epoch + 1, heartbeat_at=at)
-            .returning(runs.c.response_id, runs.c.tenant, runs.c.epoch, runs.c.checkpoint)
+            .returning(runs.c.response_id, runs.c.tenant, runs.c.epoch, runs.c.checkpoint, runs.c.sealed)
         )
         rows = await self._db.write(lambda connection: connection.execute(claim).all())
         claims = {row.response_id: RunClaim(**row._mapping) for row in rows}

@@ -80,6 +80,8 @@ runs = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("heartbeat_at", BigInteger, nullable=False),
     Column("checkpoint", LargeBinary),
+    # Its secrets, sealed (`store/sealing.py`) until it ends.
+    Column("sealed", LargeBinary),
     Index(None, "owner"),
 )
 
@@ -149,6 +151,8 @@ containers = Table(
     Column("source_response_id", Text),
     # The directory that its own lies in; NULL is the home's.
     Column("directory", Text),
+    # Its secrets and its door's authority, sealed until it ends.
+    Column("sealed", LargeBinary),
     Index(None, "tenant", "number"),
     Index(None, "status"),
     Index(None, "user_id"),

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from limpet.config import Config
 from limpet.containers.manager import ContainerManager
 from limpet.containers.network_grants import NetworkGrants
 from limpet.core.errors import NotFound
+from limpet.server.gateway import sealer_of
 from limpet.store.containers import ContainerRecord, Containers
 from limpet.store.database import Database
 from limpet.store.home import HomeLock, prepare_home
@@ -44,11 +45,13 @@ async def opened(config: Config) -> AsyncIterator[HomeContainers]:
             database,
             home=config.home,
             settings=settings.containers,
-            limits=settings.tools.shell_limits,
+            # No command of theirs is run here: no secret of the operator's is needed.
+            limits=replace(settings.tools.shell_limits, allowed_domain_secrets={}),
             box=settings.box,
             rules=settings.rules,
             host=settings.container_host,
             grants=NetworkGrants.of(settings.tools.shell_limits, settings.host_services),
+            sealer=sealer_of(settings),
         ) as manager,
     ):
         yield HomeContainers(rows=Containers(database), manager=manager)

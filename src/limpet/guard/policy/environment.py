@@ -101,7 +101,9 @@ _NO_SECRET = re.compile(r"/\S*|~/\S*|[A-Za-z][A-Za-z0-9+.-]*://[^@\s]*|[0-9.:-]+
 @lru_cache(_NAMES_KNOWN)
 def is_dangerous(name: str) -> bool:
     """Whether a variable of that name changes what programs run, load or trust. Proxies count in small letters too."""
-    if name in _HARMLESS:
+    if name in _HARMLESS or name.endswith(
+        "_TOKEN"
+    ):  # a credential, such as CARGO_REGISTRY_TOKEN, decides nothing of that
         return False
     return name in DANGEROUS or name.startswith(DANGEROUS_PREFIXES) or name.lower().endswith("_proxy")
 
