@@ -10,6 +10,7 @@ from typing import Any, Literal
 from limpet.core.command import Stream
 
 CREATED = "response.created"
+QUEUED = "response.queued"
 IN_PROGRESS = "response.in_progress"
 COMPLETED = "response.completed"
 FAILED = "response.failed"

@@ -1,5 +1,7 @@
 """The first and the last events of a response, with what its row says of them."""
 
+from dataclasses import replace
+
 import anyio
 from msgspec import to_builtins
 
@@ -19,6 +21,15 @@ from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.endings import ResponseError
 
 
+def queued(record: ResponseRecord) -> ResponseRecord:
+    """A response that is not stored yet and has to wait for a place."""
+    return replace(record, status="queued", request={**record.request, "queued": True})
+
+
+def _first_events(record: ResponseRecord) -> tuple[str, ...]:
+    return (ev.CREATED, ev.QUEUED) if record.request.get("queued") else (ev.CREATED,)
+
+
 class ResponseLifecycle:
     """Begins and ends responses, in their rows and in their journals."""
 
@@ -32,10 +43,19 @@ class ResponseLifecycle:
         self._metrics = metrics
 
     async def announce(self, record: ResponseRecord, writer: Writer) -> None:
-        """What comes before the model's first turn, as far as it was not told before."""
+        """What comes before a run has a place, as far as it was not told before."""
         begun = stored_object(record, [])
-        for type in (ev.CREATED, ev.IN_PROGRESS)[writer.next_seq :]:
+        for type in _first_events(record)[writer.next_seq :]:
             await writer.tell(type, response=begun)
+
+    async def begin(self, record: ResponseRecord, writer: Writer) -> None:
+        """What comes before the model's first turn, as far as it was not told before."""
+        if writer.next_seq > len(_first_events(record)):
+            return
+        begun = replace(record, status="in_progress")
+        if record.status == "queued" and record.request.get("store") is not False:
+            await self._responses.update(record.id, status="in_progress")
+        await writer.tell(ev.IN_PROGRESS, response=stored_object(begun, []))
 
     async def finish(self, record: ResponseRecord, writer: Writer, ending: Ending, ran: Prepared | None) -> None:
         """Close what is open, write down how it ended, then tell it: the row is true before a client sees the last event. `ran` is the run,
@@ -86,6 +106,7 @@ class ResponseLifecycle:
         """End it with what it had, and close its journal. Its commands go on in their boxes until their own time is over."""
         try:
             await self.announce(record, writer)
+            await self.begin(record, writer)
             await self._preparer.end_unused(record)
             lost = ResponseError(code="server_error", message=reason)
             await self.finish(record, writer, Ending(status="failed", error=lost), None)

@@ -1,12 +1,18 @@
-"""Runs as the process that carries them knows them."""
+"""Runs as the process that carries them knows them, and how one of them ends."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
+import structlog
 
-from limpet.core.errors import LimpetError, UpstreamError
+from limpet.core.errors import LimpetError, StoreError, UpstreamError
+from limpet.responses.failures import error_of
+from limpet.responses.loop import Ending, converse
 from limpet.responses.prepared_run import Prepared
+from limpet.responses.run_queue import QueueTicket
 from limpet.store.runs import RunClaim
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +25,32 @@ class ClaimedRun:
 
 @dataclass(slots=True)
 class LiveRun:
-    """A run of this process. `refusal` is the provider's error, where it came before anything of the model was told."""
+    """A run of this process, with its place in the queue. `refusal` is the provider's error, where it came before anything of the model
+    was told."""
 
     prepared: Prepared
-    ended: anyio.Event
+    ticket: QueueTicket
+    ended: anyio.Event = field(default_factory=anyio.Event)
     refusal: UpstreamError | None = None
     failure: LimpetError | None = None
     is_cancelled: bool = False
+
+
+async def ending_of(live: LiveRun) -> Ending:
+    """Carry it to its end. Raises StoreError."""
+    response_id, writer = live.prepared.record.id, live.prepared.writer
+    try:
+        return await converse(live.prepared.run())
+    except UpstreamError as problem:
+        if writer.snapshot.next_index == 0:
+            live.refusal = problem
+        log.warning("provider_failed", response_id=response_id, reason=problem.message)
+        return Ending(status="failed", error=error_of(problem))
+    except StoreError:
+        raise
+    except LimpetError as problem:
+        return Ending(status="failed", error=error_of(problem))
+    except Exception as fault:
+        # A fault of ours must end the response, not the gateway; the client gets no traceback.
+        log.exception("run_broke", response_id=response_id)
+        return Ending(status="failed", error=error_of(fault))

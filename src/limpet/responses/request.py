@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 from limpet.containers.requested_spec import MOST_FILES, MOST_SKILLS
 from limpet.core.errors import RequestInvalid
 from limpet.responses.items import input_items
+from limpet.responses.run_queue import Rank
 from limpet.responses.settings import BudgetLimits
 from limpet.responses.validation import validated
 from limpet.store.responses import ResponseRecord
@@ -152,7 +153,8 @@ Included = Literal[
 
 
 class BackgroundOptions(BaseModel):
-    """`completion_window` is how long the work may wait; here all of it begins at once. `continuation_id` is taken and has no effect."""
+    """`completion_window` is how long the work may wait: what may wait for hours gets a place after all others. `continuation_id` is taken
+    and has no effect."""
 
     model_config = ConfigDict(extra="allow")
     completion_window: Literal["soonest", "2h", "8h"] | None = None
@@ -254,6 +256,14 @@ class ParsedRequest:
         return self.body.background is True
 
     @property
+    def rank(self) -> Rank:
+        """How long it may wait for a place, beside others."""
+        options = self.body.background_options
+        if options is not None and options.completion_window in ("2h", "8h"):
+            return Rank.PATIENT
+        return Rank.BACKGROUND if self.is_background else Rank.FOREGROUND
+
+    @property
     def is_prewarm(self) -> bool:
         """Whether it is only to be prepared: no model is asked and nothing runs."""
         cache = self.body.prompt_cache_options
@@ -296,7 +306,7 @@ def parse(body: object) -> ParsedRequest:
     )
 
 
-OURS = ("notes",)  # what a stored request holds beside the client's
+OURS = ("notes", "queued")  # what a stored request holds beside the client's
 
 
 def restored(stored: Mapping[str, Any], items: list[Json]) -> ParsedRequest:

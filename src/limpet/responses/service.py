@@ -15,10 +15,10 @@ from limpet.core import events as ev
 from limpet.core.clock import Clock
 from limpet.core.errors import GatewayStopping, LimpetError, NotFound, StoreError, UpstreamError
 from limpet.responses.engine import LeaseEngine
-from limpet.responses.failures import UNFORESEEN, error_of
-from limpet.responses.lifecycle import ResponseLifecycle
-from limpet.responses.live_runs import ClaimedRun, LiveRun
-from limpet.responses.loop import Ending, converse
+from limpet.responses.failures import UNFORESEEN
+from limpet.responses.lifecycle import ResponseLifecycle, queued
+from limpet.responses.live_runs import ClaimedRun, LiveRun, ending_of
+from limpet.responses.loop import Ending
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Preparer
 from limpet.responses.prepared_run import Prepared
@@ -28,6 +28,7 @@ from limpet.responses.recovery import Recovery
 from limpet.responses.replay import DecodedEvent, StreamEvent, follow, replay
 from limpet.responses.request import ParsedRequest
 from limpet.responses.run_meter import Spendings
+from limpet.responses.run_queue import Rank, RunQueue
 from limpet.responses.settings import ResponseSettings
 from limpet.responses.writer import Writer
 from limpet.store.journal import Journal
@@ -70,6 +71,8 @@ class ResponseService:
         self._claims: dict[str, ClaimedRun] = {}
         self._recoveries = anyio.Semaphore(RECOVERIES_AT_ONCE)
         self._stack = AsyncExitStack()
+        self._queue = RunQueue(settings)
+        self._metrics.queued.set_function(lambda: self._queue.waiting)
         self._leases = ReaderLeases(settings.leave_grace_secs, expired=self._left)
         self._engine = LeaseEngine(self._carry, runs=runs, owner=owner, clock=clock, claimed=self._claimed)
         self.is_closing = False
@@ -105,13 +108,20 @@ class ResponseService:
             raise GatewayStopping
         if asked.body.previous_response_id is not None:
             await self._settle(asked.body.previous_response_id)
-        prepared = await self._preparer.prepare(
-            tenant, asked, keeps_commands=lambda: self.is_closing and asked.is_stored
-        )
-        if prepared.is_stored:
-            kept = {"checkpoint": prepared.checkpoint, "sealed": prepared.secrets.sealed()}
-            await self._responses.insert(prepared.record, **kept)
-        self._live[prepared.record.id] = LiveRun(prepared, anyio.Event())
+        ticket = self._queue.enter(tenant, asked.rank)
+        try:
+            prepared = await self._preparer.prepare(
+                tenant, asked, keeps_commands=lambda: self.is_closing and asked.is_stored
+            )
+            if not ticket.is_admitted:
+                prepared.record = queued(prepared.record)
+            if prepared.is_stored:
+                kept = {"checkpoint": prepared.checkpoint, "sealed": prepared.secrets.sealed()}
+                await self._responses.insert(prepared.record, **kept)
+        except BaseException:
+            self._queue.leave(ticket)
+            raise
+        self._live[prepared.record.id] = LiveRun(prepared, ticket)
         if not asked.is_background:
             self._leases.begin(prepared.record.id)
             self._leases.come(prepared.record.id)  # the client itself, until `release`
@@ -149,7 +159,7 @@ class ResponseService:
     async def refusal(self, response_id: str, *, within: float) -> UpstreamError | None:
         """The provider's error, if the run fails with it before anything of the model was told. Waits at most that many seconds."""
         live = self._live.get(response_id)
-        if live is None:
+        if live is None or not live.ticket.is_admitted:
             return None
         with anyio.move_on_after(within):
             async for entry in self._journal.tail(response_id, after=1):
@@ -289,7 +299,8 @@ class ResponseService:
             log.exception("run_broke", response_id=record.id)
             reason = UNFORESEEN
         else:
-            self._live[record.id] = LiveRun(prepared, anyio.Event())
+            rank = Rank.BACKGROUND if record.background else Rank.FOREGROUND
+            self._live[record.id] = LiveRun(prepared, self._queue.enter(record.tenant, rank, is_bounded=False))
             if not record.background:
                 self._leases.begin(record.id)
             return
@@ -302,7 +313,9 @@ class ResponseService:
         prepared.secrets.lend()
         try:
             await self._lifecycle.announce(prepared.record, writer)
-            ending = await self._converse(live)
+            await live.ticket.admitted.wait()
+            await self._lifecycle.begin(prepared.record, writer)
+            ending = await ending_of(live)
             await self._end_unused(live)
             await self._lifecycle.finish(prepared.record, writer, ending, prepared)
         except anyio.get_cancelled_exc_class():
@@ -336,6 +349,7 @@ class ResponseService:
 
     async def _let_go(self, run_id: str, live: LiveRun, writer: Writer) -> None:
         self._leases.end(run_id)
+        self._queue.leave(live.ticket)
         try:
             await writer.close()
         except StoreError as failure:
@@ -354,24 +368,6 @@ class ResponseService:
             with anyio.CancelScope(shield=True):
                 await self._preparer.end_unused(live.prepared.record)
             live.prepared.made_container = False
-
-    async def _converse(self, live: LiveRun) -> Ending:
-        response_id, writer = live.prepared.record.id, live.prepared.writer
-        try:
-            return await converse(live.prepared.run())
-        except UpstreamError as problem:
-            if writer.snapshot.next_index == 0:
-                live.refusal = problem
-            log.warning("provider_failed", response_id=response_id, reason=problem.message)
-            return Ending(status="failed", error=error_of(problem))
-        except StoreError:
-            raise
-        except LimpetError as problem:
-            return Ending(status="failed", error=error_of(problem))
-        except Exception as fault:
-            # A fault of ours must end the response, not the gateway; the client gets no traceback.
-            log.exception("run_broke", response_id=response_id)
-            return Ending(status="failed", error=error_of(fault))
 
     async def _end_orphans(self, claimed: AbstractSet[str]) -> None:
         """Unfinished responses that are no runs, as older versions left them, end `failed`, with what they had."""

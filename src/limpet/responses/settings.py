@@ -46,7 +46,11 @@ class BudgetSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseSettings:
-    """`[features.responses]`. `leave_grace_secs`: so long a stored foreground response goes on without a reader."""
+    """`[features.responses]`. `leave_grace_secs`: so long a stored foreground response goes on without a reader. `max_running` bounds
+    what one gateway carries at once, of all and of each tenant; others wait, so many of each tenant."""
 
     leave_grace_secs: Annotated[float, Between(0, 86_400)] = 30.0
+    max_running: Positive | None = None
+    max_running_per_tenant: Positive | None = None
+    max_queued_per_tenant: Positive = 1000
     budgets: BudgetSettings = field(default_factory=BudgetSettings)
