@@ -105,10 +105,10 @@ REQUEST = [
     Bad("metadata-of-numbers", asked(metadata={"a": 1}), "metadata.a", "string", TYPE),
     Bad("metadata-value-too-long", asked(metadata={"a": "x" * 513}), "metadata.a", "512", LONG),
     Bad("metadata-too-many", asked(metadata={str(n): "" for n in range(17)}), "metadata", "16", MANY),
-    Bad("safety-id-too-long", asked(safety_identifier="x" * 65), "safety_identifier", "64", LONG),
+    Bad("safety-id-too-long", asked(safety_identifier="x" * 129), "safety_identifier", "128", LONG),
     Bad("include-a-text", asked(include="all"), "include", "list", TYPE),
     Bad("background", asked(background=True, store=False), "background", "leave `store` out"),
-    Bad("conversation", asked(conversation="conv_1"), "conversation", "previous_response_id", "unsupported_parameter"),
+    Bad("conversation", asked(conversation=["conv_1"]), "conversation", "an object", "invalid_type"),
     Bad("no-context-management", asked(context_management=[]), "context_management", "at least 1", FEW),
     Bad("previous-a-number", asked(previous_response_id=7), "previous_response_id", "string", TYPE),
     Bad(

@@ -10,7 +10,9 @@ from limpet.core import exit_codes
 from limpet.core.errors import NotFound, RequestInvalid
 from limpet.responses.budgets import Spending
 from limpet.responses.command_output import model_copy
+from limpet.responses.conversation_items import ConversationItems
 from limpet.responses.replay import replay
+from limpet.store.conversations import ConversationItemRecord
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.usage import Usage
@@ -29,16 +31,56 @@ _CALLS_OF = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The earlier items, oldest first, the container that the chain has used last, and what it has used up."""
+    """The earlier items, oldest first, and the container that was used last. `known` are the ids of items that do not stand on the items
+    themselves; `revision` and `end` are those of the conversation, where it is one; `spent` is what it has used up."""
 
     items: list[Json] = field(default_factory=list)
     container_id: str | None = None
+    known: frozenset[str] = frozenset()
+    revision: int | None = None
+    end: int = 0
     spent: Spending = field(default_factory=Spending)
+
+
+async def conversation_history(
+    conversations: ConversationItems,
+    *,
+    tenant: str,
+    conversation_id: str,
+    provider: str,
+    characters: int,
+    end: int | None = None,
+) -> History:
+    """The items of a conversation, up to the number `end` where that is given. `provider` as in `history`. Raises NotFound."""
+    opened = await conversations.opened(tenant, conversation_id, until=end)
+    return History(
+        items=_told(opened.items, provider, characters),
+        container_id=opened.record.container_id,
+        known=frozenset(row.id for row in opened.items),
+        revision=opened.record.revision,
+        end=opened.items[-1].number if opened.items else 0,
+    )
+
+
+def _told(rows: Sequence[ConversationItemRecord], provider: str, characters: int) -> list[Json]:
+    """What responses said as in a chain; what clients put there as their input."""
+    every = [row.item for row in rows if row.item is not None]
+    given = iter(
+        trimmed([row.item for row in rows if row.item and row.provider is None], earlier=every, characters=characters)
+    )
+    told: list[Json] = []
+    for row in rows:
+        if row.provider is None:
+            told.append(next(given))
+        elif row.item is not None and (row.provider == provider or row.item["type"] != "reasoning"):
+            told.append(as_input(row.item, characters))
+    return told
 
 
 async def history(
     responses: Responses,
     journal: Journal,
+    conversations: ConversationItems,
     *,
     kept: Mapping[str, ResponseRecord],
     tenant: str,
@@ -51,6 +93,21 @@ async def history(
 
     Raises NotFound (previous_response_not_found) and RequestInvalid.
     """
+    chain = await _chain(responses, kept, tenant, previous)
+    items = _told(await conversations.before(chain[-1]), provider, characters)
+    for record in reversed(chain):
+        items += trimmed(record.input, earlier=items, characters=characters)
+        said = (await replay(journal, record.id)).snapshot.items()
+        is_own = record.provider == provider
+        items += [as_input(item, characters) for item in said if is_own or item["type"] != "reasoning"]
+    spent = sum((spending_of(record.usage, record.spent) for record in chain), Spending())
+    return History(items=items, container_id=chain[0].container_id, spent=spent)
+
+
+async def _chain(
+    responses: Responses, kept: Mapping[str, ResponseRecord], tenant: str, previous: str
+) -> list[ResponseRecord]:
+    """The responses of a chain, the newest first."""
     chain: list[ResponseRecord] = []
     wanted: str | None = previous
     while wanted is not None:
@@ -71,20 +128,14 @@ async def history(
                 code="conversation_too_long",
             )
         wanted = record.previous_response_id
-    items: list[Json] = []
-    for record in reversed(chain):
-        items += trimmed(record.input, earlier=items, characters=characters)
-        said = (await replay(journal, record.id)).snapshot.items()
-        is_own = record.provider == provider
-        items += [as_input(item, characters) for item in said if is_own or item["type"] != "reasoning"]
-    spent = sum((_spent(record) for record in chain), Spending())
-    return History(items=items, container_id=chain[0].container_id, spent=spent)
+    return chain
 
 
-def _spent(record: ResponseRecord) -> Spending:
-    usage = Usage.read(record.usage)
-    own = msgspec.convert(record.spent or {}, Spending)
-    return msgspec.structs.replace(own, tokens=0 if usage is None else usage.total_tokens)
+def spending_of(usage: Json | None, spent: Json | None) -> Spending:
+    """What a response has used up, by its row."""
+    counted = Usage.read(usage)
+    own = msgspec.convert(spent or {}, Spending)
+    return msgspec.structs.replace(own, tokens=0 if counted is None else counted.total_tokens)
 
 
 def _not_found(response_id: str) -> NotFound:

@@ -200,6 +200,13 @@ def unmarked(items: Sequence[Json]) -> list[Json]:
     return replaced(items, marked)
 
 
+def as_placed(items: Sequence[Json]) -> list[Json]:
+    """The items as if their files lay in a container, under the names that they came with."""
+    return replaced(
+        items, {place: {**part, PATH: f"{DATA}/{part.get('filename') or KIND}"} for place, part in parts_of(items)}
+    )
+
+
 def marked(items: Sequence[Json], gathered: Sequence[ResolvedFile], rows: Sequence[ContainerFileRecord]) -> list[Json]:
     """The items whose parts say where their files lie now."""
     paths = {each.place: shown(row.path) for each, row in zip(gathered, rows, strict=True)}

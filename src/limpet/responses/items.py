@@ -146,8 +146,8 @@ _SOURCES = ("file_id", "file_url", "file_data")
 _TEXTS = frozenset({"input_text", "output_text"})
 
 
-def input_items(given: str | list[Json]) -> list[Json]:
-    """The input as a list of items, each with its `type`. Raises RequestInvalid."""
+def input_items(given: str | list[Json], *, place: str = "input") -> list[Json]:
+    """The input as a list of items, each with its `type`. Raises RequestInvalid with the place of the item in the field `place`."""
     if isinstance(given, str):
         if len(given) > MAX_CHARACTERS:
             raise RequestInvalid(
@@ -156,7 +156,7 @@ def input_items(given: str | list[Json]) -> list[Json]:
                 code="string_above_max_length",
             )
         return [{"type": "message", "role": "user", "content": given}]
-    return [_item(item, f"input[{position}]") for position, item in enumerate(given)]
+    return [_item(item, f"{place}[{position}]") for position, item in enumerate(given)]
 
 
 def _item(item: Json, place: str) -> Json:

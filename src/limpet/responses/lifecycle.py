@@ -9,6 +9,7 @@ from limpet.core import events as ev
 from limpet.core import exit_codes
 from limpet.core.clock import Clock
 from limpet.responses.budgets import Spending
+from limpet.responses.conversation_items import conversation_turn
 from limpet.responses.failures import closed_item
 from limpet.responses.loop import Ending
 from limpet.responses.metrics import Metrics
@@ -63,11 +64,7 @@ class ResponseLifecycle:
         writer.skip_told()
         ev.move(ev.RESPONSE_MOVES, "in_progress", ending.status)
         self._metrics.responses.labels(ending.status).inc()
-        code = exit_codes.INTERRUPTED if ending.status == "cancelled" else exit_codes.LOST
-        for index in writer.snapshot.unfinished():
-            item = closed_item(writer.snapshot.item(index), code)
-            await writer.tell(ev.ITEM_DONE, output_index=index, item=item)
-        await writer.flush()
+        await _close_items(writer, ending)
         at = self._clock.now()
         usage = None if ran is None else ran.usage()
         own = Spending() if ran is None else ran.meter.own()
@@ -87,6 +84,7 @@ class ResponseLifecycle:
                 items=items,
                 spent=to_builtins(own),
                 counted=self._spendings.record(record, own, usage),
+                turn=conversation_turn(record, writer.snapshot.items(), status=ending.status),
             )
         await self._spendings.end(record)
         ended = response_object(
@@ -113,3 +111,11 @@ class ResponseLifecycle:
         finally:
             with anyio.CancelScope(shield=True):
                 await writer.close()
+
+
+async def _close_items(writer: Writer, ending: Ending) -> None:
+    code = exit_codes.INTERRUPTED if ending.status == "cancelled" else exit_codes.LOST
+    for index in writer.snapshot.unfinished():
+        item = closed_item(writer.snapshot.item(index), code)
+        await writer.tell(ev.ITEM_DONE, output_index=index, item=item)
+    await writer.flush()

@@ -10,7 +10,9 @@ from limpet.containers.container import ContainerSpec
 from limpet.containers.manager import ContainerManager
 from limpet.containers.requested_secrets import GrantedSecret
 from limpet.core.errors import RequestError, RequestInvalid
-from limpet.responses.request import ContainerAuto, ContainerReference, Local, ParsedRequest
+from limpet.responses.history import History
+from limpet.responses.request import ParsedRequest
+from limpet.responses.request_tools import ContainerAuto, ContainerReference, Local
 from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Executions
 from limpet.store.responses import ResponseRecord
@@ -62,12 +64,13 @@ class Placement:
         tenant: str,
         asked: ParsedRequest,
         *,
-        chained: str | None,
+        before: History,
         holders: Mapping[str, ResponseRecord],
         response_id: str,
     ) -> ShellTarget:
-        """`chained` is the container of the previous response; a chain keeps its own, also over turns without a shell. `holders` are
-        the tenant's responses that items of the input came out of. Raises RequestError."""
+        """A chain or a conversation (`before`) keeps its container, also over turns without a shell. `holders` are the tenant's
+        responses that items of the input came out of. Raises RequestError."""
+        chained = before.container_id
         if asked.shell is None:
             return ShellTarget(container_id=chained)
         environment = asked.shell.environment
@@ -83,7 +86,9 @@ class Placement:
                 return _hosted(await self._containers.adapt(tenant, chained, spec, fields=fields))
             note = None if await self._containers.unused.have_lost_nothing(tenant, chained) else GONE
         else:
-            found, note = await self._from_history(tenant, spec, fields, traces_of(asked.input, holders))
+            found, note = await self._from_history(
+                tenant, spec, fields, traces_of([*before.items, *asked.input], holders)
+            )
             if found is not None:
                 return _hosted(found, note=note)
         container = await self._containers.create(tenant, name="", spec=spec, source_response_id=response_id)

@@ -1,7 +1,7 @@
 """From a checked request to a run: the provider, the history, the container. What a client did wrong is found here."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -13,14 +13,16 @@ from limpet.core.clock import Clock
 from limpet.core.errors import LimpetError
 from limpet.responses.checkpoint import Checkpoint
 from limpet.responses.context_management import check_context_management
-from limpet.responses.history import History, check_outputs, completed, history, trimmed
-from limpet.responses.inputs import InputFiles, ResolvedFile, marked, unmarked
+from limpet.responses.conversation_items import AS_IT_IS, ConversationItems
+from limpet.responses.earlier_items import EarlierItems
+from limpet.responses.history import check_outputs, completed, trimmed
+from limpet.responses.inputs import InputFiles, ResolvedFile, as_placed, marked, unmarked
 from limpet.responses.loop import LoopBounds, Run
 from limpet.responses.metrics import Metrics
 from limpet.responses.placement import Placement, ShellTarget
-from limpet.responses.prepared_run import Prepared
-from limpet.responses.references import resolved
-from limpet.responses.request import Local, ParsedRequest, restored
+from limpet.responses.prepared_run import Prepared, RunParts
+from limpet.responses.request import CONVERSATION_END, ParsedRequest, restored
+from limpet.responses.request_tools import Local
 from limpet.responses.resource import resolved_tools
 from limpet.responses.run_meter import RunMeter, Spendings
 from limpet.responses.run_secrets import RunSecrets
@@ -34,25 +36,12 @@ from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Execution, Executions
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
-from limpet.upstreams.routing import ChosenRoute, Router
-from limpet.upstreams.upstream import ShellOffer, Upstream
+from limpet.upstreams.routing import Router
+from limpet.upstreams.upstream import ShellOffer, Turn, Upstream
 
 log = structlog.get_logger()
 Json = dict[str, Any]
 CLEARING = 15.0  # seconds for deleting a container that was made for a request which then failed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunParts:
-    """What a run is made of beside its request."""
-
-    chosen: ChosenRoute
-    selection: ToolSelection
-    target: ShellTarget
-    transcript: list[Json]
-    record: ResponseRecord
-    meter: RunMeter
-    begun: Sequence[Execution] = ()
 
 
 class Preparer:
@@ -75,11 +64,11 @@ class Preparer:
         programs: Sequence[str],
         metrics: Metrics,
         files: InputFiles,
+        conversations: ConversationItems,
         spendings: Spendings,
     ) -> None:
         self._responses = responses
         self._executions = executions
-        self._journal = journal
         self._router = router
         self._containers = containers
         self._clock = clock
@@ -94,16 +83,15 @@ class Preparer:
         self._files = files
         self._spendings = spendings
         self._placement = Placement(containers, executions)
+        self._earlier = EarlierItems(responses, journal, conversations, characters=self._limits.max_output_chars)
 
     async def prepare(self, tenant: str, asked: ParsedRequest, *, keeps_commands: Callable[[], bool]) -> Prepared:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
         selection = self._selected(asked, chosen.upstream)
         check_context_management(asked, chosen.upstream)
-        before = await self._history(tenant, asked, provider=chosen.upstream.name)
-        named = [item["id"] for item in asked.input if item.get("id")]
-        holders = await self._responses.holding(tenant, named) if named else {}
-        asked = await self._resolved(asked, before, holders, provider=chosen.upstream.name)
+        before = await self._earlier.before(tenant, asked, provider=chosen.upstream.name)
+        asked, holders = await self._earlier.resolved(tenant, asked, before, provider=chosen.upstream.name)
         check_outputs(before.items, asked.input)
         response_id = ids.new_id(ids.RESPONSE)
         await self._spendings.look(tenant)
@@ -111,15 +99,15 @@ class Preparer:
         asked = replace(asked, input=unmarked(asked.input))
 
         async def find() -> ShellTarget:
-            return await self._placement.target(
-                tenant, asked, chained=before.container_id, holders=holders, response_id=response_id
-            )
+            return await self._placement.target(tenant, asked, before=before, holders=holders, response_id=response_id)
 
         asked, target = await self._settle(tenant, asked, find, upstream=chosen.upstream)
         given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
         transcript = await self._told(tenant, completed([*before.items, *given]))
         notes = selection.notes(chosen.upstream.name)
         record = self._record(tenant, asked, target, response_id, provider=chosen.upstream.name, notes=notes)
+        if asked.conversation_id is not None:
+            record.request[CONVERSATION_END] = before.end
         parts = RunParts(
             chosen=chosen, selection=selection, target=target, transcript=transcript, record=record, meter=meter
         )
@@ -138,7 +126,42 @@ class Preparer:
             checkpoint=Checkpoint(note=target.note).encoded(),
             network=self._containers.networks.usage_from_now(target.container_id),
             secrets=RunSecrets(containers=self._containers, record=record, given=target.secrets),
+            revision=before.revision,
         )
+
+    async def first_turn(self, tenant: str, asked: ParsedRequest) -> tuple[Upstream, Turn]:
+        """What the provider would be asked first. Nothing is made. Raises RequestError."""
+        chosen = self._router.find(asked.body.model)
+        selection = self._selected(asked, chosen.upstream)
+        before = await self._earlier.before(tenant, asked, provider=chosen.upstream.name, end=AS_IT_IS)
+        asked, _ = await self._earlier.resolved(tenant, asked, before, provider=chosen.upstream.name)
+        check_outputs(before.items, asked.input)
+        is_local = asked.shell is not None and isinstance(asked.shell.environment, Local)
+        items = unmarked(asked.input) if asked.shell is None or is_local else as_placed(asked.input)
+        given = trimmed(items, earlier=before.items, characters=self._limits.max_output_chars)
+        return chosen.upstream, Turn(
+            model=chosen.model,
+            input=await self._told(tenant, completed([*before.items, *given])),
+            instructions=asked.body.instructions,
+            tools=selection.tools,
+            shell=self._shell(asked, ShellTarget(environment={"type": "local"} if is_local else None)),
+            options=_options(asked, selection),
+        )
+
+    async def record(self, prepared: Prepared) -> None:
+        """Store the row of what was prepared. Raises RequestInvalid (conversation_locked); then nothing of it is left."""
+        try:
+            await self._responses.insert(
+                prepared.record,
+                checkpoint=prepared.checkpoint,
+                sealed=prepared.secrets.sealed(),
+                revision=prepared.revision,
+            )
+        except BaseException:
+            if prepared.made_container:
+                with anyio.move_on_after(CLEARING, shield=True):
+                    await self.end_unused(prepared.record)
+            raise
 
     async def restore(
         self,
@@ -154,7 +177,8 @@ class Preparer:
         asked, secrets = restored(record.request, record.input), self._containers.secrets.unseal(record.id, sealed)
         chosen = self._router.find(record.model)
         selection = self._selected(asked, chosen.upstream)
-        before = await self._history(record.tenant, asked, provider=chosen.upstream.name)
+        end = record.request.get(CONVERSATION_END)
+        before = await self._earlier.before(record.tenant, asked, provider=chosen.upstream.name, end=end)
         given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
         await self._spendings.look(record.tenant)
         meter = RunMeter(self._spendings.budget(record.tenant, record.id, asked, conversation=before.spent))
@@ -240,32 +264,6 @@ class Preparer:
             meter=meter,
         )
 
-    async def _history(self, tenant: str, asked: ParsedRequest, *, provider: str) -> History:
-        if asked.body.previous_response_id is None:
-            return History()
-        return await history(
-            self._responses,
-            self._journal,
-            kept=asked.kept,
-            tenant=tenant,
-            previous=asked.body.previous_response_id,
-            provider=provider,
-            characters=self._limits.max_output_chars,
-        )
-
-    async def _resolved(
-        self, asked: ParsedRequest, before: History, holders: Mapping[str, ResponseRecord], *, provider: str
-    ) -> ParsedRequest:
-        items = await resolved(
-            asked.input,
-            holders=holders,
-            journal=self._journal,
-            earlier=before.items,
-            provider=provider,
-            characters=self._limits.max_output_chars,
-        )
-        return replace(asked, input=items)
-
     async def _settle(
         self, tenant: str, asked: ParsedRequest, find: Callable[[], Awaitable[ShellTarget]], *, upstream: Upstream
     ) -> tuple[ParsedRequest, ShellTarget]:
@@ -317,6 +315,7 @@ class Preparer:
             provider=provider,
             container_id=target.container_id,
             previous_response_id=asked.body.previous_response_id,
+            conversation_id=asked.conversation_id,
             background=asked.is_background,
             created_at=self._clock.now(),
             completed_at=None,

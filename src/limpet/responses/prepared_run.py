@@ -1,22 +1,29 @@
 """A run that can begin: what its request was made into, before a model is asked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from limpet.egress.usage import NetworkUsage
 from limpet.responses.loop import Run
+from limpet.responses.placement import ShellTarget
 from limpet.responses.run_meter import RunMeter
 from limpet.responses.run_secrets import RunSecrets
+from limpet.responses.tool_selection import ToolSelection
 from limpet.responses.writer import Writer
+from limpet.store.executions import Execution
 from limpet.store.responses import ResponseRecord
+from limpet.upstreams.routing import ChosenRoute
 from limpet.upstreams.usage import Usage
+
+Json = dict[str, Any]
 
 
 @dataclass(slots=True, kw_only=True)
 class Prepared:
     """A run that can begin. `run` is made once, with the writer of its journal. `left_out` are the types of tools that the provider
     was not given; `made_container`: its container was made for it; `checkpoint` is where its run begins; `network` is what its
-    container has used since; `secrets` are its commands'."""
+    container has used since; `secrets` are its commands'; `revision` is that of its conversation when its items were read."""
 
     record: ResponseRecord
     is_stored: bool
@@ -27,6 +34,7 @@ class Prepared:
     checkpoint: bytes = b""
     network: Callable[[], NetworkUsage | None] = lambda: None
     secrets: RunSecrets
+    revision: int | None = None
     _run: Run | None = field(default=None, init=False)
     _writer: Writer | None = field(default=None, init=False)
 
@@ -45,3 +53,16 @@ class Prepared:
 
     def usage(self) -> Usage | None:
         return self._run.usage if self._run is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """What a run is made of beside its request."""
+
+    chosen: ChosenRoute
+    selection: ToolSelection
+    target: ShellTarget
+    transcript: list[Json]
+    record: ResponseRecord
+    meter: RunMeter
+    begun: Sequence[Execution] = ()

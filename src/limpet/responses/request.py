@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
 
-from limpet.containers.requested_spec import MOST_FILES, MOST_SKILLS
 from limpet.core.errors import RequestInvalid
 from limpet.responses.items import input_items
+from limpet.responses.request_tools import CustomTool, FunctionTool, NamespaceTool, ShellTool
 from limpet.responses.run_queue import Rank
 from limpet.responses.settings import BudgetLimits
 from limpet.responses.validation import validated
@@ -20,83 +20,13 @@ from limpet.store.responses import ResponseRecord
 Json = dict[str, Any]
 
 _NOT_BUILT = {
-    "conversation": "Conversations are not built yet: chain with `previous_response_id`.",
     "multi_agent": "Several agents in one response, a beta, are not served here. Leave `multi_agent` out.",
 }
 
 
-class ContainerAuto(BaseModel):
-    model_config = ConfigDict(extra="allow")
-    type: Literal["container_auto"]
-    memory_limit: StrictStr | None = None
-    network_policy: dict[str, Any] | None = None
-    file_ids: Annotated[list[StrictStr], Field(max_length=MOST_FILES)] | None = None
-    skills: Annotated[list[dict[str, Any]], Field(max_length=MOST_SKILLS)] | None = None
-    expires_after: dict[str, Any] | None = None
-
-
-class ContainerReference(BaseModel):
-    model_config = ConfigDict(extra="allow")
-    type: Literal["container_reference"]
-    container_id: Annotated[StrictStr, Field(min_length=1)]
-
-
-class LocalSkill(BaseModel):
-    model_config = ConfigDict(extra="allow")
-    name: StrictStr
-    description: StrictStr
-    path: StrictStr
-
-
-class Local(BaseModel):
-    model_config = ConfigDict(extra="allow")
-    type: Literal["local"]
-    skills: Annotated[list[LocalSkill], Field(max_length=MOST_SKILLS)] | None = None
-
-
-Name = Annotated[StrictStr, Field(min_length=1, max_length=128, pattern=r"^[a-zA-Z0-9_-]+$")]
-Environment = Annotated[ContainerAuto | ContainerReference | Local, Field(discriminator="type")]
-
-
-class ShellTool(BaseModel):
-    """The shell tool of a request. Without `environment` it is hosted, in a container of its own (`container_auto`)."""
-
-    model_config = ConfigDict(extra="allow")
-    type: Literal["shell"]
-    environment: Environment | None = None
-    allowed_callers: Annotated[list[Literal["direct", "programmatic"]], Field(min_length=1)] | None = None
-
-
-class FunctionTool(BaseModel):
-    model_config = ConfigDict(extra="allow")
-    type: Literal["function"]
-    name: Name
-    parameters: dict[str, Any] | None = None
-    strict: StrictBool | None = None
-    description: StrictStr | None = None
-
-
-class CustomTool(BaseModel):
-    model_config = ConfigDict(extra="allow")
-    type: Literal["custom"]
-    name: Name
-    description: StrictStr | None = None
-    format: dict[str, Any] | None = None
-
-
-class InnerTool(BaseModel):
-    """A tool within a namespace; those that are neither functions nor custom are looked at by their type only."""
-
-    model_config = ConfigDict(extra="allow")
-    type: Annotated[StrictStr, Field(min_length=1)]
-
-
-class NamespaceTool(BaseModel):
-    model_config = ConfigDict(extra="allow")
-    type: Literal["namespace"]
-    name: Annotated[StrictStr, Field(min_length=1, max_length=256)]
-    description: StrictStr | None = None
-    tools: list[InnerTool]
+Metadata = Annotated[
+    dict[Annotated[str, Field(max_length=64)], Annotated[StrictStr, Field(max_length=512)]], Field(max_length=16)
+]
 
 
 class Reasoning(BaseModel):
@@ -152,6 +82,11 @@ Included = Literal[
 ]
 
 
+class ConversationReference(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    id: Annotated[StrictStr, Field(min_length=1)]
+
+
 class BackgroundOptions(BaseModel):
     """`completion_window` is how long the work may wait: what may wait for hours gets a place after all others. `continuation_id` is taken
     and has no effect."""
@@ -198,15 +133,9 @@ class CreateRequest(BaseModel):
     background: StrictBool | None = None
     background_options: BackgroundOptions | None = None
     budget: ResponseBudget | None = None
-    conversation: Any = None
+    conversation: StrictStr | ConversationReference | None = None
     include: list[Included] | None = None
-    metadata: (
-        Annotated[
-            dict[Annotated[str, Field(max_length=64)], Annotated[StrictStr, Field(max_length=512)]],
-            Field(max_length=16),
-        ]
-        | None
-    ) = None
+    metadata: Metadata | None = None
     temperature: Annotated[float, Field(ge=0, le=2, strict=True)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
@@ -214,7 +143,7 @@ class CreateRequest(BaseModel):
     text: TextOptions | None = None
     truncation: Literal["auto", "disabled"] | None = None
     service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"] | None = None
-    safety_identifier: Annotated[StrictStr, Field(max_length=64)] | None = None
+    safety_identifier: Annotated[StrictStr, Field(max_length=128)] | None = None
     prompt_cache_key: StrictStr | None = None
     prompt_cache_retention: StrictStr | None = None
     prompt_cache_options: PromptCacheOptions | None = None
@@ -264,6 +193,11 @@ class ParsedRequest:
         return Rank.BACKGROUND if self.is_background else Rank.FOREGROUND
 
     @property
+    def conversation_id(self) -> str | None:
+        named = self.body.conversation
+        return named.id if isinstance(named, ConversationReference) else named
+
+    @property
     def is_prewarm(self) -> bool:
         """Whether it is only to be prepared: no model is asked and nothing runs."""
         cache = self.body.prompt_cache_options
@@ -295,18 +229,20 @@ def parse(body: object) -> ParsedRequest:
     for name, sentence in _NOT_BUILT.items():
         if getattr(request, name, None):
             raise RequestInvalid(sentence, param=name, code="unsupported_parameter")
-    if request.input is None:
+    if request.input is None and request.conversation is None:
         raise RequestInvalid("`input` is missing: give a text or a list of items.", param="input")
     _check_background(request)
+    _check_conversation(request)
     shell, others = _tools(request.tools or [])
     _check_choice(request, has_shell=shell is not None)
     index = next((number for number, tool in enumerate(request.tools or []) if tool.get("type") == "shell"), 0)
     return ParsedRequest(
-        body=request, input=input_items(request.input), shell=shell, shell_index=index, other_tools=tuple(others)
+        body=request, input=input_items(request.input or []), shell=shell, shell_index=index, other_tools=tuple(others)
     )
 
 
-OURS = ("notes", "queued")  # what a stored request holds beside the client's
+CONVERSATION_END = "conversation_end"  # the number of the last item of its conversation that a response was given
+OURS = ("notes", "queued", CONVERSATION_END)  # what a stored request holds beside the client's
 
 
 def restored(stored: Mapping[str, Any], items: list[Json]) -> ParsedRequest:
@@ -361,6 +297,24 @@ def _check_background(request: CreateRequest) -> None:
         raise RequestInvalid(
             f"A `completion_window` of {options.completion_window} needs `background: true` without `stream`.",
             param="background_options.completion_window",
+            code="invalid_value",
+        )
+
+
+def _check_conversation(request: CreateRequest) -> None:
+    """What a response adds to its conversation is kept there, so it must be stored."""
+    if request.conversation is None:
+        return
+    if request.previous_response_id is not None:
+        raise RequestInvalid(
+            "Mutually exclusive parameters. Ensure you are only providing one of: 'previous_response_id' or 'conversation'.",
+            param="conversation",
+            code="mutually_exclusive_parameters",
+        )
+    if request.store is False:
+        raise RequestInvalid(
+            "`conversation` needs a stored response: leave `store` out, or set it to true.",
+            param="conversation",
             code="invalid_value",
         )
 

@@ -45,6 +45,10 @@ class IncompleteDetails(WireObject, frozen=True, kw_only=True):
     budget: Annotated[BudgetStop | UnsetType, EXTENSION] = UNSET
 
 
+class ConversationLink(WireObject, frozen=True, kw_only=True):
+    id: str
+
+
 class Response(Resource, frozen=True, kw_only=True):
     object: Literal["response"] = "response"
     created_at: Moment
@@ -77,6 +81,7 @@ class Response(Resource, frozen=True, kw_only=True):
     truncation: str = "disabled"
     tool_choice: Annotated[Any, Meta(extra_json_schema={"type": ["string", "object"]})] = "auto"
     metadata: Json = field(default_factory=dict)
+    conversation: ConversationLink | UnsetType = UNSET
     container_id: Annotated[str | UnsetType, EXTENSION] = UNSET
     notes: Annotated[list[str] | UnsetType, EXTENSION] = UNSET
     network: Annotated[NetworkSummary | UnsetType, EXTENSION] = UNSET
@@ -121,6 +126,7 @@ def response_object(
         text={"format": {"type": "text"}} | (request.get("text") or {}),
         tools=[_tool(tool) for tool in request.get("tools") or []],
         usage=usage,
+        conversation=UNSET if record.conversation_id is None else ConversationLink(id=record.conversation_id),
         container_id=or_unset(record.container_id),
         notes=request.get("notes") or UNSET,
         network=UNSET if network is None or network.is_none else network_summary(network),

@@ -77,6 +77,10 @@ class ResponseService:
         self._engine = LeaseEngine(self._carry, runs=runs, owner=owner, clock=clock, claimed=self._claimed)
         self.is_closing = False
 
+    @property
+    def preparer(self) -> Preparer:
+        return self._preparer
+
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._leases)
@@ -116,8 +120,7 @@ class ResponseService:
             if not ticket.is_admitted:
                 prepared.record = queued(prepared.record)
             if prepared.is_stored:
-                kept = {"checkpoint": prepared.checkpoint, "sealed": prepared.secrets.sealed()}
-                await self._responses.insert(prepared.record, **kept)
+                await self._preparer.record(prepared)
         except BaseException:
             self._queue.leave(ticket)
             raise

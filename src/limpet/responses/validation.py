@@ -22,7 +22,17 @@ _CODES = {
 }
 # What pydantic puts into the place of an error for the branches of its unions; no request has such a field.
 _BRANCHES = frozenset(
-    {"container_auto", "container_reference", "local", "exit", "timeout", "str", "[key]", "ToolChoice"}
+    {
+        "container_auto",
+        "container_reference",
+        "local",
+        "exit",
+        "timeout",
+        "str",
+        "[key]",
+        "ToolChoice",
+        "ConversationReference",
+    }
 )
 _BRANCH_KINDS = ("function-", "constrained-", "list[", "dict[", "literal[", "lax-or-strict", "nullable[")
 _SHOULD = "Input should be "

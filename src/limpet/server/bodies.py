@@ -24,6 +24,11 @@ def is_json(request: Request) -> bool:
     return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
 
 
+def has_body(request: Request) -> bool:
+    """Whether a body comes with it."""
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+
+
 async def json_body(request: Request, *, limit: int = MAX_JSON_BYTES) -> Any:
     """The body as JSON values. Raises RequestTooLarge past `limit` bytes or MAX_JSON_CONTAINERS, RequestInvalid for what is
     not JSON, or comes as a form: that type a web page may send without asking first; Overloaded where too many bodies arrive."""

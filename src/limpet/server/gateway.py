@@ -36,6 +36,9 @@ from limpet.egress.resolver import Resolve, system_resolve
 from limpet.egress.settings import FetchSettings
 from limpet.ingress.server import HttpServer, listening_socket
 from limpet.ingress.settings import AuthSettings, ServerSettings
+from limpet.responses.conversation_items import ConversationItems
+from limpet.responses.conversations import ConversationService
+from limpet.responses.input_items import InputItems
 from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Preparer
@@ -43,7 +46,18 @@ from limpet.responses.recovery import Recovery
 from limpet.responses.run_meter import Spendings
 from limpet.responses.service import ResponseService
 from limpet.responses.settings import ResponseSettings, ServerToolSettings
-from limpet.server import containers, files, health, openapi, ports, responses, skills, usage
+from limpet.server import (
+    containers,
+    conversations,
+    files,
+    health,
+    input_items,
+    openapi,
+    ports,
+    responses,
+    skills,
+    usage,
+)
 from limpet.server.app import application
 from limpet.server.auth import LoopbackOnly
 from limpet.server.errors import error_body
@@ -52,6 +66,7 @@ from limpet.server.preview_links import PreviewLinks
 from limpet.server.sse import KEEP_ALIVE_SECONDS
 from limpet.server.websocket import LiveConnections, websocket_routes
 from limpet.store.blob_storage import BlobStorage, StorageSettings, kept_in
+from limpet.store.conversations import Conversations
 from limpet.store.database import Database
 from limpet.store.executions import Executions
 from limpet.store.home import HomeLock, announced_in, home_id, prepare_home
@@ -147,6 +162,7 @@ async def opened(
         routes = [
             *websocket_routes(service, live, limits=limits, keep_alive=settings.keep_alive),
             *responses.routes(service, keep_alive=settings.keep_alive),
+            *_item_routes(settings, database, journal, clock, service.preparer),
             *containers.container_routes(manager, clock),
             *containers.file_routes(manager, uploads),
             *ports.port_routes(manager.ports, links, clock),
@@ -165,6 +181,17 @@ async def opened(
 async def _stop(service: ResponseService, live: LiveConnections) -> None:
     await service.stop()
     await live.stop()
+
+
+def _item_routes(
+    settings: GatewaySettings, database: Database, journal: Journal, clock: Clock, preparer: Preparer
+) -> list[HttpRoute]:
+    rows, kept = Responses(database), Conversations(database, clock=clock)
+    characters = settings.tools.shell_limits.max_output_chars
+    return [
+        *input_items.routes(InputItems(rows, journal, ConversationItems(kept)), preparer),
+        *conversations.routes(ConversationService(kept, rows, journal, characters=characters)),
+    ]
 
 
 def _health_routes(
@@ -265,6 +292,7 @@ def _service(
         programs=settings.programs,
         metrics=metrics,
         files=inputs,
+        conversations=ConversationItems(Conversations(database, clock=clock)),
         spendings=spendings,
     )
     return ResponseService(

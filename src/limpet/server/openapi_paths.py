@@ -2,6 +2,7 @@
 
 from limpet.server.files import LEAST_SECONDS, LIST_LIMIT, MOST_SECONDS, PURPOSES
 from limpet.server.openapi_accounts import account_paths
+from limpet.server.openapi_items import item_paths
 from limpet.server.openapi_operations import (
     BYTES,
     FORM,
@@ -24,6 +25,7 @@ def paths() -> Json:
     """By address, as OpenAPI writes them. Security is the document's."""
     return {
         **_responses(),
+        **item_paths(),
         **_containers(),
         **_container_network(),
         **_container_files(),

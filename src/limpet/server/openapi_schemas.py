@@ -22,8 +22,19 @@ from limpet.containers.wire_objects import (
     PortLink,
 )
 from limpet.core.resources import Resource, ResourcePage, WireObject
+from limpet.responses.conversations import (
+    MOST_ITEMS_AT_ONCE,
+    AddItems,
+    ChangeConversation,
+    Conversation,
+    CreateConversation,
+    DeletedConversation,
+)
+from limpet.responses.input_tokens import InputTokenCount
+from limpet.responses.item_resources import ItemPage
 from limpet.responses.items import KINDS
-from limpet.responses.request import CreateRequest, FunctionTool, ShellTool
+from limpet.responses.request import CreateRequest
+from limpet.responses.request_tools import FunctionTool, ShellTool
 from limpet.responses.resource import Response
 from limpet.responses.shell_items import ShellCallItem, ShellCallOutputItem
 from limpet.server.errors import ErrorAnswer
@@ -51,6 +62,7 @@ ANSWERED: tuple[type[WireObject], ...] = (
         ErrorAnswer,
         UsagePage,
     ),
+    *(Conversation, ItemPage, DeletedConversation, InputTokenCount),
     *(DeletedResponse, DeletedContainer, DeletedContainerFile, DeletedFile, DeletedSkill, DeletedSkillVersion),
 )
 
@@ -96,7 +108,8 @@ def schemas() -> Json:
 
 def _requests() -> Json:
     inputs: dict[str, type[BaseModel]] = {f"Input_{kind}": model for kind, model in KINDS.items()}
-    every: list[type[BaseModel]] = [CreateRequest, ShellTool, FunctionTool, *inputs.values()]
+    about_conversations: list[type[BaseModel]] = [CreateConversation, ChangeConversation, AddItems]
+    every: list[type[BaseModel]] = [CreateRequest, ShellTool, FunctionTool, *about_conversations, *inputs.values()]
     named, found = models_json_schema(
         [(model, "validation") for model in every], ref_template=REFERENCE.replace("name", "model")
     )
@@ -108,12 +121,15 @@ def _requests() -> Json:
     create["tools"] = nullable({"type": "array", "items": ref("Tool")})
     create["input"] = {"anyOf": [TEXT, {"type": "array", "items": ref("InputItem")}]}
     create["model"]["examples"] = ["limpet/script"]
-    create["conversation"] = {"type": "null"}
-    definitions["CreateRequest"]["required"] = ["model", "input"]
+    definitions["CreateRequest"]["required"] = ["model"]
+    some = {"type": "array", "items": ref("InputItem"), "maxItems": MOST_ITEMS_AT_ONCE}
+    definitions["CreateConversation"]["properties"]["items"] = nullable(some)
+    definitions["AddItems"]["properties"]["items"] = {**some, "minItems": 1}
     return {
         **definitions,
         **aliases,
         "Tool": {"anyOf": [ref("ShellTool"), ref("FunctionTool"), ref("OtherTool")]},
+        "Item": shape({"id": TEXT, "type": TEXT}),
         "OtherTool": shape({"type": {"type": "string", "not": {"enum": ["shell", "function"]}, "minLength": 1}}),
         "InputItem": {
             "anyOf": [

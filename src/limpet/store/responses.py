@@ -7,6 +7,7 @@ from typing import Any, TypedDict, Unpack
 from sqlalchemy import Connection, delete, insert, select, update
 
 from limpet.core.events import RESPONSE_MOVES, move
+from limpet.store.conversations import ConversationTurn, enter, leave
 from limpet.store.database import Database
 from limpet.store.model_usage import UsageRecord, count_usage
 from limpet.store.records import columns_of, record_of
@@ -29,6 +30,7 @@ class ResponseRecord:
     provider: str
     container_id: str | None = None
     previous_response_id: str | None = None
+    conversation_id: str | None = None
     background: bool = False
     created_at: int
     completed_at: int | None = None
@@ -62,10 +64,16 @@ class Responses:
         self._db = db
 
     async def insert(
-        self, record: ResponseRecord, *, checkpoint: bytes | None = None, sealed: bytes | None = None
+        self,
+        record: ResponseRecord,
+        *,
+        checkpoint: bytes | None = None,
+        sealed: bytes | None = None,
+        revision: int | None = None,
     ) -> ResponseRecord:
         """Store a new one, with its run, which its owner carries under FIRST_EPOCH; comes back with its number. `sealed` are the run's
-        secrets, kept until it ends."""
+        secrets, kept until it ends; `revision` is that of its conversation when its items were read. Raises RequestInvalid
+        (conversation_locked) where that is not as it was."""
         query = insert(responses).values(columns_of(record)).returning(responses.c.number)
         run = insert(runs).values(
             response_id=record.id,
@@ -78,6 +86,8 @@ class Responses:
         )
 
         def begin(connection: Connection) -> int:
+            if record.conversation_id is not None and revision is not None:
+                enter(connection, record.tenant, record.conversation_id, revision=revision)
             number: int = connection.execute(query).scalar_one()
             connection.execute(run)
             return number
@@ -100,10 +110,11 @@ class Responses:
         items: Collection[str] = (),
         spent: dict[str, Any] | None = None,
         counted: UsageRecord | None = None,
+        turn: ConversationTurn | None = None,
     ) -> bool:
         """End it. False, and nothing changed, when the table of moves has no way from its status to this one: it had ended
         already, or is not there. So of two ends the first one holds. `items` are the ids under which `holding` finds it; `counted` is what
-        it adds to its tenant's usage."""
+        it adds to its tenant's usage, `turn` what its conversation gets of it."""
         may_end = [before for before, after in RESPONSE_MOVES.items() if status in after]
         query = (
             update(responses)
@@ -122,6 +133,8 @@ class Responses:
             if tenant is not None and items:
                 rows = [{"response_id": id, "id": item, "tenant": tenant} for item in dict.fromkeys(items)]
                 connection.execute(insert(response_items), rows)
+            if tenant is not None and turn is not None:
+                leave(connection, tenant, turn)
             return tenant is not None
 
         return await self._db.write(end)
@@ -146,6 +159,16 @@ class Responses:
                     values = {name: row[name] for name in responses.c.keys()}  # noqa: SIM118
                     found[row["item"]] = ResponseRecord(**values)
         return found
+
+    async def spent_in(
+        self, tenant: str, conversation_id: str
+    ) -> list[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
+        """`usage` and `spent` of each response of a conversation."""
+        query = select(responses.c.usage, responses.c.spent).where(
+            responses.c.conversation_id == conversation_id, responses.c.tenant == tenant
+        )
+        rows = await self._db.read(lambda connection: connection.execute(query).all())
+        return [(row.usage, row.spent) for row in rows]
 
     async def update(self, id: str, **changed: Unpack[ResponseChanges]) -> bool:
         """Change some fields; False if there is no such response. Raises IllegalMove for a status that its own may not become."""

@@ -39,6 +39,7 @@ responses = Table(
     Column("provider", Text, nullable=False),
     Column("container_id", Text),
     Column("previous_response_id", Text),
+    Column("conversation_id", Text),
     Column("background", Boolean(create_constraint=False), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("completed_at", BigInteger),
@@ -50,6 +51,7 @@ responses = Table(
     # What its run has used up, beside `usage`: model turns and seconds. NULL until its end.
     Column("spent", Json),
     Index(None, "status"),
+    Index(None, "conversation_id"),
     sqlite_autoincrement=True,
 )
 
@@ -93,6 +95,46 @@ response_items = Table(
     Column("id", Text, primary_key=True),
     Column("tenant", Text, nullable=False),
     Index(None, "tenant", "id"),
+)
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("metadata", Json, nullable=False),
+    Column("container_id", Text),
+    Column("revision", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+# The items of conversations, in the order of `number`. `provider` is set on what a response said; `item` is NULL once it was deleted.
+conversation_items = Table(
+    "conversation_items",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("conversation_id", Text, ForeignKey("conversations.id", ondelete="CASCADE"), nullable=False),
+    Column("response_id", Text),
+    Column("provider", Text),
+    Column("item", Json),
+    UniqueConstraint("conversation_id", "id"),
+    Index(None, "tenant", "id"),
+    sqlite_autoincrement=True,
+)
+
+# Which response was made for a request with an `Idempotency-Key`, and a digest of that request.
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("response_id", Text, ForeignKey("responses.id", ondelete="CASCADE"), nullable=False),
+    Index(None, "response_id"),
 )
 
 # What the responses of a tenant have used up, by the hour in which they ended and by the model that they asked. Outlives them.

@@ -25,6 +25,7 @@ from limpet.upstreams.relay_request import request_body
 from limpet.upstreams.retries import RetryBudget, told_wait
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.sse import Frames, FrameTooLarge
+from limpet.upstreams.token_counts import asked_of_provider
 from limpet.upstreams.upstream import Turn, TurnEvent
 
 ERROR_BODY_BYTES = 64 * 1024
@@ -91,6 +92,15 @@ class RelayUpstream:
             raise RuntimeError("The upstream is used outside its `async with`.")
         headers = {"accept": "application/json", **(await self._endpoint.access()).headers}
         return await listed_models(self._client, ModelListing(self._endpoint.models, headers))
+
+    async def input_tokens(self, turn: Turn) -> int | None:
+        """See `TokenCounter.input_tokens`."""
+        if self._client is None:
+            raise RuntimeError("The upstream is used outside its `async with`.")
+        named = replace(turn, model=self._endpoint.model_name(turn.model))
+        body = request_body(named, native_shell=self.has_native_shell, provider=self.name)
+        access = await self._endpoint.access()
+        return await asked_of_provider(self._client, self._endpoint.responses, body, access=access, provider=self.name)
 
     def _event(self, data: bytes, key: KeyFilter) -> dict[str, Any]:
         try:

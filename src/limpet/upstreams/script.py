@@ -64,6 +64,10 @@ class ScriptUpstream:
         """None: its one model is in the configuration."""
         return ()
 
+    async def input_tokens(self, turn: Turn) -> int | None:
+        """See `TokenCounter.input_tokens`."""
+        return _given(turn)
+
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """The next block as a call, or the closing text once each has an output. Raises UpstreamRefused for a tool of a provider's own."""
         refuse_hosted_tools(turn, provider=self.name)
@@ -79,8 +83,12 @@ class ScriptUpstream:
             events = _message(said)
         for event in events:
             yield event
-        given = _count_words([turn.instructions or "", *turn.input])
+        given = _given(turn)
         yield TurnEnded(status="completed", usage=Usage.counted(given=given, answered=len(said.split())))
+
+
+def _given(turn: Turn) -> int:
+    return _count_words([turn.instructions or "", *turn.input])
 
 
 def shell_blocks(text: str) -> list[str]:

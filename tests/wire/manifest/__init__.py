@@ -4,6 +4,7 @@
 """
 
 from tests.wire.manifest.containers import CONTAINERS
+from tests.wire.manifest.conversations import CONVERSATIONS
 from tests.wire.manifest.files import FILES
 from tests.wire.manifest.hadrian_table import HADRIAN_TABLE
 from tests.wire.manifest.hadrian_weaknesses import HADRIAN_WEAKNESSES
@@ -19,6 +20,7 @@ MANIFEST: tuple[Promise, ...] = (
     *FILES,
     *CONTAINERS,
     *LIMITS,
+    *CONVERSATIONS,
     *HADRIAN_TABLE,
     *HADRIAN_WEAKNESSES,
     *WEBSOCKET,
