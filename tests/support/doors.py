@@ -1,6 +1,7 @@
 """A door on loopback sockets, an upstream that logs what reached it, and a client that speaks raw bytes to the door."""
 
 import asyncio
+import re
 import socket
 import ssl
 import threading
@@ -22,7 +23,7 @@ BOUND = 20.0
 
 @dataclass
 class Upstream:
-    """A server on 127.0.0.1: `seen` are the heads that reached it, `names` the SNI of each handshake, `dials` its connections."""
+    """A server on 127.0.0.1: `seen` are the requests that reached it, `names` the SNI of each handshake, `dials` its connections."""
 
     port: int
     trust: str = ""
@@ -52,6 +53,8 @@ def upstream(*hosts: str, tls: bool = True, answer: bytes = b"hello", closes: bo
                         if not (piece := connection.recv(65_536)):
                             return
                         data += piece
+                    while not _is_whole(data) and (piece := connection.recv(65_536)):
+                        data += piece
                     up.seen.append(data)
                     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: keep-alive\r\n\r\n" % len(answer)
                     connection.sendall(head + answer)
@@ -77,6 +80,15 @@ def upstream(*hosts: str, tls: bool = True, answer: bytes = b"hello", closes: bo
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join(BOUND)
+
+
+def _is_whole(request: bytes) -> bool:
+    """Whether the body of a request is there too."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    if b"\r\ntransfer-encoding: chunked" in head.lower():
+        return body.endswith(b"0\r\n\r\n")
+    length = re.search(rb"\r\ncontent-length: (\d+)", head.lower())
+    return length is None or len(body) >= int(length[1])
 
 
 @dataclass

@@ -25,8 +25,11 @@ def reaching(up: Upstream, *hosts: str) -> limpet.Network:
     return limpet.Network(hosts=hosts, ports=[up.port], networks=["127.0.0.0/8"], resolve=resolve, tls=trusting(up))
 
 
-def secret(*hosts: str, in_query: bool = False) -> dict[str, limpet.DomainSecret]:
-    return {"TOKEN": limpet.DomainSecret(value=limpet.Secret(VALUE), hosts=hosts, in_query=in_query)}
+def secret(
+    *hosts: str, value: str = VALUE, in_query: bool = False, in_body: bool = False
+) -> dict[str, limpet.DomainSecret]:
+    given = limpet.DomainSecret(value=limpet.Secret(value), hosts=hosts, in_query=in_query, in_body=in_body)
+    return {"TOKEN": given}
 
 
 @pytest.mark.parametrize(
@@ -94,6 +97,50 @@ async def test_what_an_allowed_host_gets_without_a_secret_is_not_opened_and_a_qu
             query = await box.run(f"curl -sS https://{GOOD}:{up.port}/?key=$TOKEN")
     assert (passed.stdout, query.stdout) == (b"hello", b"hello"), passed.stderr
     assert up.seen[1].startswith(b"GET /?key=s3cr3t%2B%2Fvalue.%2A%28with%29odd~%26signs HTTP/1.1")
+
+
+async def test_a_body_gets_the_value_where_that_is_allowed_and_as_its_type_writes_it(home: Path) -> None:
+    value = 'a "quoted" + v\u00e4lue & more'
+    with upstream(GOOD) as up:
+        async with (
+            opened("bubblewrap", home) as runtime,
+            limpet.open_workspace(
+                runtime=runtime, network=reaching(up), secrets=secret(GOOD, value=value, in_body=True)
+            ) as box,
+        ):
+            url = f"https://{GOOD}:{up.port}/"
+            tries = [
+                f"""printf '{{"key": "%s"}}' $TOKEN | curl -sS --json @- {url}""",
+                f"curl -sS --data-urlencode key=$TOKEN {url}",
+                f"curl -sS -H 'Content-Type: text/plain' -H 'Expect: 100-continue' --data key=$TOKEN {url}",
+                f"printf 'x%.0s' $(seq 300) > b; printf $TOKEN >> b; curl -sS -H 'Transfer-Encoding: chunked' "
+                f"-H 'Content-Type: text/plain' -H \"X: $TOKEN\" --data-binary @b {url}",
+                f"curl -sS --data nothing=here {url}",
+                f"curl -sS -H 'Content-Encoding: gzip' -H \"X: $TOKEN\" --data key=$TOKEN {url}",
+            ]
+            said = [(await box.run(each)).stdout for each in tries]
+    bodies = [request.partition(b"\r\n\r\n")[2] for request in up.seen]
+    assert said[:4] == [b"hello"] * 4, said
+    assert b"Blocked by network policy" in said[4]  # its host is reached by requests that carry the secret alone
+    assert bodies[0] == '{"key": "a \\"quoted\\" + v\u00e4lue & more"}'.encode()
+    assert bodies[1] == b"key=a%20%22quoted%22%20%2B%20v%C3%A4lue%20%26%20more"
+    assert bodies[2] == f"key={value}".encode()
+    assert value.encode() in bodies[3]
+    assert bodies[4].startswith(b"key=LIMPETSECRET")  # what is encoded cannot be read
+    heads = [request.partition(b"\r\n\r\n")[0].lower() for request in up.seen]
+    assert f"content-length: {len(bodies[0])}".encode() in heads[0]
+    assert b"expect" not in heads[2]
+
+
+async def test_a_body_keeps_its_placeholder_where_nothing_else_is_said(home: Path) -> None:
+    with upstream(GOOD) as up:
+        async with (
+            opened("bubblewrap", home) as runtime,
+            limpet.open_workspace(runtime=runtime, network=reaching(up, GOOD), secrets=secret(GOOD)) as box,
+        ):
+            result = await box.run(f"curl -sS --data key=$TOKEN https://{GOOD}:{up.port}/")
+    assert result.stdout == b"hello", result.stderr
+    assert up.seen[0].partition(b"\r\n\r\n")[2].startswith(b"key=LIMPETSECRET")
 
 
 async def test_what_comes_back_holds_the_value_in_no_encoding(home: Path) -> None:
