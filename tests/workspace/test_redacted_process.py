@@ -185,3 +185,10 @@ async def test_who_finds_a_command_again_sees_as_little_of_its_own_variables(hom
 
         assert found is not None
         assert await read(found) == b"[REDACTED:API_TOKEN]\n"
+
+
+async def test_one_name_may_stand_for_two_values_and_both_are_hidden(home: Path) -> None:
+    known = Redaction(secrets={"TOKEN": Secret("the value that is known")}, families=False)
+    async with opened("local", home) as runtime, open_in(runtime, rules=WorkspaceOptions(redaction=known)) as box:
+        shown = await box.run('echo "$TOKEN, the value that is"" known"', env={"TOKEN": "an0ther-value-of-the-call"})
+    assert shown.stdout == b"[REDACTED:TOKEN.2], [REDACTED:TOKEN]\n"

@@ -357,7 +357,6 @@ class ResponseService:
             await writer.close()
         except StoreError as failure:
             live.failure = live.failure or failure
-        live.prepared.secrets.take_back()
         if not self.is_closing:
             await self._end_unused(live)
         live.ended.set()
@@ -367,6 +366,7 @@ class ResponseService:
 
     async def _end_unused(self, live: LiveRun) -> None:
         """Before its last event is sent, so that a client that has seen it no longer finds a container that was never used."""
+        live.prepared.secrets.take_back()
         if live.prepared.made_container:
             with anyio.CancelScope(shield=True):
                 await self._preparer.end_unused(live.prepared.record)

@@ -45,7 +45,7 @@ class OutputRedaction:
 
     def with_more(self, redaction: Redaction) -> "OutputRedaction":
         """Output is redacted by these rules and those by which it is redacted already."""
-        union = replace(redaction, secrets={**self._redaction.secrets, **redaction.secrets})
+        union = replace(redaction, secrets=_secrets(self._redaction.secrets, redaction.secrets))
         both = together(self._redaction, redaction) if self.screens_output else union
         return OutputRedaction(both, Redactor(both), screens_output=True, commands=self._commands)
 
@@ -107,11 +107,23 @@ def default_redactor() -> Redactor:
 def together(one: Redaction, other: Redaction) -> Redaction:
     """A redaction that hides what either does."""
     return Redaction(
-        secrets={**one.secrets, **other.secrets},
+        secrets=_secrets(one.secrets, other.secrets),
         patterns=_patterns(one.patterns, other.patterns),
         families=one.families or other.families,
         names=one.names and other.names,
     )
+
+
+def _secrets(one: Mapping[str, Secret], other: Mapping[str, Secret]) -> Mapping[str, Secret]:
+    """All of them: one name may stand for two values, and both are hidden."""
+    found = dict(one)
+    for name, secret in other.items():
+        number = 2
+        free = name
+        while found.get(free, secret) != secret:
+            free, number = f"{name}.{number}", number + 1
+        found[free] = secret
+    return found
 
 
 def _patterns(
