@@ -36,8 +36,6 @@ MOST_ACTIVE = 16  # responses of a connection that run at once
 MOST_NAMES = 32  # of lanes; the default lane has none
 MOST_WAITING = 64  # requests of a connection that wait for their turn
 MOST_REMEMBERED = 256  # responses of a connection that a late `response.steer` is told the end of
-# So long a response waits for the model's first sign: a provider's refusal can then be an error instead of a response.
-REFUSAL_SECONDS = 5.0
 _NOT_CHAINABLE = frozenset({"failed", "cancelled"})
 
 log = structlog.get_logger()
@@ -232,10 +230,6 @@ class Lanes:
             created = await self._service.create(self._tenant, asked)
             target = self._target(lane, given, created, size)
             try:
-                refusal = await self._service.refusal(created.record.id, within=REFUSAL_SECONDS)
-                if refusal is not None:
-                    target.status = "failed"
-                    raise refusal
                 await self._follow(target)
             finally:
                 with anyio.CancelScope(shield=True):
