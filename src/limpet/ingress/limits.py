@@ -25,6 +25,7 @@ class ConnectionLimits:
     max_connections_per_address: Positive = 1000
     max_body_memory_mb: Annotated[int, Between(64)] = 512
     max_unread_memory_mb: Positive = 256
+    websocket_lifetime_secs: Annotated[float, Between(1, 86_400)] = 3600.0
 
 
 DEFAULT = ConnectionLimits()

@@ -156,7 +156,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             # It is answered as a request without the wish, as RFC 9110 (7.8) allows, where the application does not take it over.
             self.cycle.keep_alive = False
-            self._upgrading = RawConnection(self.transport, self.flow)
+            self._upgrading = RawConnection(self.transport, self.flow, set_idle=self._set_idle)
             if rest := data[upgrade.args[0] :]:
                 self._upgrading.feed(rest)
         except httptools.HttpParserError:
@@ -244,6 +244,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.cycle.response_started = self.cycle.response_complete = True
         self._begin(_Phase.NOTHING)
         return self._upgrading
+
+    def _set_idle(self, is_idle: bool) -> None:
+        """Of a connection that was taken over: whether it may make room for another."""
+        if not self.transport.is_closing():
+            (self._ingress.table.set_idle if is_idle else self._ingress.table.set_busy)(self)
 
     # Bounds
 

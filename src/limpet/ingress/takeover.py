@@ -14,9 +14,16 @@ MOST_WAITING = 64 * 1024  # bytes of the client that wait to be read, beyond tho
 class RawConnection:
     """The connection after it was taken over."""
 
-    def __init__(self, transport: asyncio.Transport, flow: FlowControl) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        flow: FlowControl,
+        *,
+        set_idle: Callable[[bool], None] = lambda is_idle: None,
+    ) -> None:
         self._transport = transport
         self._flow = flow
+        self.set_idle = set_idle  # whether it may be closed where another connection needs its place
         self._waiting = bytearray()
         self._has_ended = False
         self.is_gone = False  # it cannot be written to any more

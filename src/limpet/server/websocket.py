@@ -33,7 +33,6 @@ from limpet.server.callers import WorkAdmission, tenant_of, work_admission_of
 from limpet.server.errors import error_response, response_of
 
 Json = dict[str, Any]
-LIFE_SECONDS = 60 * 60.0
 STOP_SECONDS = 1.5  # for closing all connections when the gateway stops
 MOST_WRONG = 32  # messages in a row that are no requests
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
@@ -153,10 +152,9 @@ class _Upgrade:
         socket = WebSocket(
             connection, memory=memory, owner=tenant, limits=self._limits, max_message_bytes=MAX_JSON_BYTES
         )
-        outlet = SocketOutlet(
-            socket, work_admission_of(self._request), memory=memory, owner=tenant, drop=connection.abort
-        )
-        session = _SocketSession(socket, outlet, self._live, keep_alive=self._keep_alive)
+        outlet = SocketOutlet(socket, work_admission_of(self._request), connection, memory=memory, owner=tenant)
+        lifetime = self._limits.websocket_lifetime_secs
+        session = _SocketSession(socket, outlet, self._live, keep_alive=self._keep_alive, lifetime=lifetime)
         code, reason = CloseCode.NORMAL_CLOSURE, ""
         try:
             code, reason = await session.run(lambda tasks: Lanes(self._service, tasks, outlet, tenant=tenant))
@@ -170,22 +168,34 @@ class SocketOutlet:
     """What lanes tell, as messages of a WebSocket."""
 
     def __init__(
-        self, socket: WebSocket, work: WorkAdmission, *, memory: MemoryBudget, owner: str, drop: Callable[[], None]
+        self,
+        socket: WebSocket,
+        work: WorkAdmission,
+        connection: RawConnection,
+        *,
+        memory: MemoryBudget,
+        owner: str,
     ) -> None:
         self._socket = socket
         self._work = work
+        self._connection = connection
         self._memory = memory
         self._owner = owner
-        self._drop = drop
-        self._holding = memory.hold(owner, drop)
+        self._holding = memory.hold(owner, connection.abort)
+        self._active = 0
         self.spoke_at = anyio.current_time()
+        connection.set_idle(True)
 
     async def admit(self) -> None:
         if (answer := await self._work.begin()) is not None:
             raise _NotAdmitted(answer)
+        self._active += 1
+        self._connection.set_idle(False)
 
     def done(self) -> None:
         self._work.end()
+        self._active -= 1
+        self._connection.set_idle(self._active == 0)
 
     async def events(self, lane: str | None, events: Sequence[StreamEvent]) -> int:
         payloads = [_on_lane(event.payload(), lane) for event in events]
@@ -201,7 +211,7 @@ class SocketOutlet:
 
     def charge(self, size: int) -> None:
         self._holding.release()
-        self._holding = self._memory.hold(self._owner, self._drop)
+        self._holding = self._memory.hold(self._owner, self._connection.abort)
         if size:
             self._holding.add(size)
 
@@ -228,11 +238,14 @@ def _error_event(answer: Response) -> bytes:
 class _SocketSession:
     """One connection from its handshake to its end."""
 
-    def __init__(self, socket: WebSocket, outlet: SocketOutlet, live: LiveConnections, *, keep_alive: float) -> None:
+    def __init__(
+        self, socket: WebSocket, outlet: SocketOutlet, live: LiveConnections, *, keep_alive: float, lifetime: float
+    ) -> None:
         self._socket = socket
         self._outlet = outlet
         self._live = live
         self._keep_alive = keep_alive
+        self._lifetime = lifetime
         self._wrong = 0
         self._code, self._reason = CloseCode.NORMAL_CLOSURE, ""
 
@@ -300,8 +313,8 @@ class _SocketSession:
         self._code, self._reason = CloseCode.SERVICE_RESTART, "the gateway is stopping; connect again"
 
     async def _expire(self) -> None:
-        await anyio.sleep(LIFE_SECONDS)
-        minutes = f"{LIFE_SECONDS / 60:g}"
+        await anyio.sleep(self._lifetime)
+        minutes = f"{self._lifetime / 60:g}"
         message = f"Responses websocket connection limit reached ({minutes} minutes). Create a new websocket connection to continue."
         await self._outlet.refuse(None, RequestInvalid(message, code="websocket_connection_limit_reached"))
         self._code, self._reason = CloseCode.GOING_AWAY, "the connection has reached its age"

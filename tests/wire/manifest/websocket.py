@@ -70,7 +70,7 @@ WEBSOCKET = (
         id="websocket-is-closed-for-a-restart",
         owed_by="D",
         decided=_GUIDE,
-        says="A gateway that stops closes its WebSockets with 1012, so that clients come back, and their stored responses go on.",
+        says="A gateway that stops closes WebSockets with 1012, so that clients come back, and stored responses go on.",
     ),
     Promise(
         id="websocket-unstored-response-ends-with-its-connection",
@@ -88,7 +88,7 @@ WEBSOCKET = (
         id="websocket-is-bounded",
         owed_by="D",
         decided="bounds of the doors",
-        says="Messages, waiting requests, and what a connection keeps are bounded as HTTP bodies are; passing a bound ends that connection only.",
+        says="Messages, waiting requests and what is kept are bounded as HTTP bodies are; passing a bound ends one connection only.",
     ),
     Promise(
         id="websocket-work-counts-for-its-key",
