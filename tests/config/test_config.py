@@ -271,7 +271,7 @@ CONFLICTS = [
     ),
     ('[storage.files]\nbackend = "s3"\nbucket = "b"\nendpoint = "here:9"', "storage.files.endpoint"),
     ('[storage.files]\nbucket = "b"', "storage.files.bucket"),
-    ('[database]\nurl = "postgresql://u:hunter2@h/d"', "database.url"),
+    ('[database]\nurl = "mysql://u:hunter2@h/d"', "database.url"),
 ]
 
 

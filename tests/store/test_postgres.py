@@ -28,6 +28,7 @@ from tests.store.test_database import later_steps, refusal
 from tests.support.postgres import PASSWORD, Server
 
 pytestmark = pytest.mark.anyio
+SECOND = 1_000_000  # more than clocks of one machine differ by
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ async def test_a_run_cannot_be_claimed_between_the_look_at_its_epoch_and_the_com
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(write)
                 await begun.wait()
-                while not await Runs(others).take_over("awake", silent_since=5, at=6):
+                while not await Runs(others).take_over("awake", silent_since=SECOND, at=2 * SECOND):
                     pass  # a batch held it at that moment
                 kept = [entry.seq for entry in await _all(journal, record.id)]
         assert [entry.seq for entry in await _all(journal, record.id)] == kept == list(range(len(kept)))
@@ -162,7 +163,9 @@ async def test_two_that_claim_at_once_share_the_runs_and_wait_for_nobody_asleep(
     claims: list[str] = []
 
     async def claim(db: Database, owner: str) -> None:
-        claims.extend(claim.response_id for claim in await Runs(db).take_over(owner, silent_since=5, at=6))
+        claims.extend(
+            claim.response_id for claim in await Runs(db).take_over(owner, silent_since=SECOND, at=2 * SECOND)
+        )
 
     async with anyio.create_task_group() as tasks:
         for index in range(8):

@@ -11,6 +11,10 @@ from tests.wire.schema import check_error, check_events
 from tests.wire.streams import asking, replayed
 
 
+def config_on(database: str) -> str:
+    return f'[server]\nsecret_key = "the same for all of them"\n[database]\nurl = "{database}"\n'
+
+
 @pytest.fixture(scope="module")
 def database(postgres: Any) -> Iterator[str]:
     with postgres.database(migrated=False) as url:
@@ -19,7 +23,7 @@ def database(postgres: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def gateway(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    config = f'[database]\nurl = "{database}"\n'
+    config = config_on(database)
     with running(tmp_path_factory.mktemp("on-postgres"), config=config) as gateway:
         yield gateway
 

@@ -158,6 +158,12 @@ def _conflicts(sections: Sections) -> Iterator[tuple[str, str]]:
             'use 127.0.0.1, or auth.mode = "keys"',
         )
     yield from conflicts(sections)
+    if (sections.database.url or "").startswith("postgres") and not sections.server.secret_key:
+        yield (
+            "server.secret_key",
+            "is missing, and with PostgreSQL it is needed: what one gateway seals in the database the next one must open; write "
+            'secret_key = "${LIMPET_SECRET_KEY}", the same for all gateways of the database',
+        )
     if shell.type == "local" and not shell.unsafe_local:
         yield (
             "features.shell.type",

@@ -26,7 +26,7 @@ from limpet.containers.file_copies import FileCopies
 from limpet.containers.file_service import ContainerFileService
 from limpet.containers.hosted_shells import HostedShells
 from limpet.containers.lease import Lease
-from limpet.containers.messages import has_expired, lost_box, no_container
+from limpet.containers.messages import has_expired, lies_elsewhere, lost_box, no_container
 from limpet.containers.meter import Meter, NullMeter
 from limpet.containers.network_grants import NetworkGrants
 from limpet.containers.networks import ContainerNetworks
@@ -37,6 +37,7 @@ from limpet.containers.reaper import ContainerReaper
 from limpet.containers.requested_spec import adapted, narrow
 from limpet.containers.settings import ContainerHost, ContainerSettings, ShellLimits
 from limpet.containers.shell_rules import ShellRules
+from limpet.containers.unused import was_given
 from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import StoreError
@@ -89,7 +90,7 @@ class ContainerManager:
         self._stop_boxes = stop_boxes
         self._quotas = quotas or Quotas(db, QuotaSettings())
         self._meter = meter or NullMeter()
-        self._host, self._rows = host or ContainerHost(), Containers(db)
+        self._host, self._rows = host or ContainerHost(), Containers.of_home(db, home)
         self._shells = HostedShells(runtime, rules or ShellRules(), clock=self._clock)
         self._operator = OperatorSecrets(self._limits.allowed_domain_secrets, clock=self._clock)
         grants, sealer = grants or NetworkGrants(), sealer or Sealer(home)
@@ -138,7 +139,7 @@ class ContainerManager:
             self._boxes,
             running=self.require_running,
             still_running=self._still_running,
-            readable=self.get,
+            readable=self._readable,
             settings=self._settings,
             clock=self._clock,
             copies=copies,
@@ -251,7 +252,7 @@ class ContainerManager:
         record = await self._rows.use(tenant, container_id, now)
         if record is None or record.status == "deleted":
             raise no_container(container_id)
-        if not is_due(record, now):
+        if not is_due(record, now) or self._rows.is_elsewhere(record):
             return record
         if await self._reaper.expire(record):
             return await self._rows.get(tenant, container_id) or record
@@ -259,10 +260,23 @@ class ContainerManager:
 
     async def require_running(self, tenant: str, container_id: str) -> ContainerRecord:
         """A container that can be used; using it keeps it alive. NotFound; RequestInvalid `container_expired`."""
-        record = await self.get(tenant, container_id)
+        record = await self._readable(tenant, container_id)
         if record.status != "running":
             raise has_expired(container_id)
         return record
+
+    async def _readable(self, tenant: str, container_id: str) -> ContainerRecord:
+        """As `get`, for one whose files are looked at. ContainerElsewhere."""
+        return await self._here(await self.get(tenant, container_id))
+
+    async def _here(self, record: ContainerRecord) -> ContainerRecord:
+        """One that never had a box and was given nothing is at home wherever it is used first."""
+        if record.status != "running" or not self._rows.is_elsewhere(record):
+            return record
+        adopted = await self._rows.adopt(record) if not was_given(record) else None
+        if adopted is None:
+            raise lies_elsewhere(record.id, record.home)
+        return adopted
 
     async def _still_running(self, tenant: str, container_id: str) -> ContainerRecord:
         """The same for a caller that holds one of its box's locks, without which nothing can expire: it is asked for its row alone."""
@@ -290,6 +304,7 @@ class ContainerManager:
         record = await self._rows.get(tenant, container_id)
         if record is None or record.status == "deleted":
             raise no_container(container_id)
+        await self._here(record)
         await self._reaper.delete(container_id)
 
     @asynccontextmanager

@@ -1,6 +1,12 @@
 """Messages to clients and models about a container that has expired, is gone or is in another state than they assume. Pure."""
 
-from limpet.core.errors import NotFound, RequestInvalid
+from limpet.core.errors import NotFound, RequestError, RequestInvalid
+
+
+class ContainerElsewhere(RequestError):
+    """The container lies in the home of another gateway on the same database."""
+
+    status = 409
 
 
 def no_container(container_id: str) -> NotFound:
@@ -12,6 +18,14 @@ def no_container(container_id: str) -> NotFound:
 def has_expired(container_id: str) -> RequestInvalid:
     return RequestInvalid(
         f"The container {container_id} has expired and its data is gone. Create a new one.", code="container_expired"
+    )
+
+
+def lies_elsewhere(container_id: str, home: str | None) -> ContainerElsewhere:
+    return ContainerElsewhere(
+        f"The container {container_id} lies on another gateway ({home}), and only that one reaches its box and files. Send the request "
+        "there, or go on in a new container.",
+        code="container_elsewhere",
     )
 
 

@@ -47,8 +47,7 @@ class UnusedContainers:
 
     async def is_unused(self, record: ContainerRecord, files: LockedFiles) -> bool:
         """Whether nothing ever ran in it and it was given nothing. `files` are its own."""
-        was_given = any(record.spec.get(what) for what in ("skills", "file_ids", "files"))
-        return record.boot_id is None and not was_given and not await files.known()
+        return record.boot_id is None and not was_given(record) and not await files.known()
 
     async def last_spec(self, record: ContainerRecord, files: LockedFiles) -> dict[str, object]:
         """The `spec` of a container that ends now: it remembers whether it was unused. `files` are its own."""
@@ -63,5 +62,11 @@ class UnusedContainers:
             and record.status == "running"
             and record.boot_id is None
             and record.source_response_id == response_id
+            and not self._rows.is_elsewhere(record)
             and record.id not in self._taken_up
         )
+
+
+def was_given(record: ContainerRecord) -> bool:
+    """Whether it was made with skills or files."""
+    return any(record.spec.get(what) for what in ("skills", "file_ids", "files"))

@@ -1,9 +1,11 @@
 """Carries runs as tasks of this process, and takes over those whose process has died.
 
 A run belongs to the process that claimed it last (`store/runs.py`). A process that carries runs sends heartbeats for them; one that was
-silent for SILENT seconds has lost them, and the store refuses what it appends from then on.
+silent for SILENT seconds has lost them, and the store refuses what it appends from then on. Where several processes share a database they
+also ask each other to cancel.
 """
 
+import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -16,12 +18,30 @@ from anyio.abc import TaskGroup
 from limpet.core.clock import MICROSECONDS, Clock
 from limpet.core.engine import Carry, RunState
 from limpet.core.errors import StoreError
-from limpet.store.runs import RunClaim, Runs
+from limpet.core.ids import new_id
+from limpet.store.runs import LATEST, RunClaim, Runs
 
-BEAT = 5.0  # seconds between two heartbeats
-EVER = 2**63 - 1
-SILENT = 15.0  # seconds after which a run is taken over
+LOOK = 1.0  # seconds between two looks for runs that others want cancelled
+BEAT = 3  # looks between two heartbeats
+SILENT = 12.0  # seconds after which a run is taken over
+CLOCK = 60  # looks between two comparisons of the clocks
+CANCEL = 10.0  # seconds for a process elsewhere to cancel a run
+OWNER_JOINT = "/"  # between a home's id and what its process adds to be an owner's name of its own
 log = structlog.get_logger()
+
+
+def owner_in(home: str) -> str:
+    """A new name for a process of the home with that id."""
+    return f"{home}{OWNER_JOINT}{new_id('node')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNews:
+    """What the engine tells: each run of another process, before it is carried; each that a request elsewhere wants cancelled, which
+    answers whether that may be done now."""
+
+    claimed: Callable[[RunClaim], Awaitable[None]]
+    cancelled: Callable[[str], bool]
 
 
 @dataclass(slots=True)
@@ -31,17 +51,15 @@ class _RunningTask:
 
 
 class LeaseEngine:
-    """`core.ports.Engine` on the database of the journal. `owner` is an id of this process, never used before. `carry` must not raise but
-    for cancellation; what it raises ends the process's group. `claimed` is called with each run of another process before it is carried."""
+    """`core.engine.Engine` on the database of the journal. `owner` is an id of this process, never used before: its home's, then
+    OWNER_JOINT, then one of its own. `carry` must not raise but for cancellation; what it raises ends the process's group."""
 
-    def __init__(
-        self, carry: Carry, *, runs: Runs, owner: str, clock: Clock, claimed: Callable[[RunClaim], Awaitable[None]]
-    ) -> None:
+    def __init__(self, carry: Carry, *, runs: Runs, owner: str, clock: Clock, news: RunNews) -> None:
         self._carry = carry
         self._store = runs
         self._owner = owner
         self._clock = clock
-        self._claimed = claimed
+        self._news = news
         self._runs: dict[str, _RunningTask] = {}
         self._group: TaskGroup | None = None
         self._stack = AsyncExitStack()
@@ -64,19 +82,22 @@ class LeaseEngine:
 
     async def cancel(self, run_id: str) -> None:
         carried = self._runs.get(run_id)
-        if carried is None:
-            return
-        carried.scope.cancel()
-        await carried.ended.wait()
+        if carried is not None:
+            carried.scope.cancel()
+            await carried.ended.wait()
+        elif self._group is not None and self._store.is_shared:
+            await self._cancel_elsewhere(run_id)
 
     async def status(self, run_id: str) -> RunState:
         return "running" if run_id in self._runs else "unknown"
 
     async def recover(self) -> list[str]:
-        """Take over all unfinished runs of earlier processes of this home, which is locked: none of them lives. From then on also those
-        whose process falls silent. StoreFailed."""
+        """Take over the unfinished runs of earlier processes of this home, which is locked: none of them lives. From then on also those
+        whose process falls silent, of any home. StoreFailed."""
         assert self._group is not None, "the engine is not open"
-        found = await self._take_over(EVER)  # whatever the clock said when they were last seen
+        # Whatever the clock said when they were last seen. Where nobody else has the database, whose home it was makes no difference.
+        home = self._owner.partition(OWNER_JOINT)[0] + OWNER_JOINT
+        found = await self._take_over(self._silent_since() if self._store.is_shared else LATEST, predecessors=home)
         self._group.start_soon(self._keep_alive, name="heartbeats")
         return found
 
@@ -87,22 +108,58 @@ class LeaseEngine:
             self._group.cancel_scope.cancel()
         self._group = None
 
-    async def _take_over(self, silent_since: int) -> list[str]:
-        claims = await self._store.take_over(self._owner, silent_since=silent_since, at=self._clock.now())
+    def _silent_since(self) -> int:
+        return self._clock.now() - int(SILENT * MICROSECONDS)
+
+    async def _take_over(self, silent_since: int, *, predecessors: str | None = None) -> list[str]:
+        claims = await self._store.take_over(
+            self._owner, silent_since=silent_since, at=self._clock.now(), predecessors=predecessors
+        )
         for claim in claims:
-            await self._claimed(claim)
+            await self._news.claimed(claim)
             await self.start(claim.response_id)
         return [claim.response_id for claim in claims]
 
     async def _keep_alive(self) -> None:
-        while True:
-            await anyio.sleep(BEAT)
+        for look in itertools.count(1):
+            await anyio.sleep(LOOK)
             try:
-                if self._runs:
-                    await self._store.beat(list(self._runs), owner=self._owner, at=self._clock.now())
-                await self._take_over(self._clock.now() - int(SILENT * MICROSECONDS))
+                if look % BEAT == 0:
+                    await self._beat()
+                    await self._take_over(self._silent_since())
+                if self._store.is_shared:
+                    if look % CLOCK == 0:
+                        await self._store.read_clock()
+                    await self._cancel_what_others_want()
             except StoreError as problem:
                 log.warning("heartbeat_failed", reason=problem.message)
+
+    async def _beat(self) -> None:
+        """And let go of what others have taken over, as after a sleep: its commands end."""
+        carried = list(self._runs)
+        if not carried:
+            return
+        mine = await self._store.beat(carried, owner=self._owner, at=self._clock.now())
+        for run_id in carried:
+            if run_id not in mine and run_id in self._runs and await self._store.is_unfinished(run_id):
+                log.warning("run_was_taken_over", response_id=run_id)
+                self._runs[run_id].scope.cancel()
+
+    async def _cancel_what_others_want(self) -> None:
+        if not self._runs:
+            return
+        for run_id in await self._store.to_cancel(self._owner):
+            if run_id in self._runs and self._news.cancelled(run_id):
+                self._runs[run_id].scope.cancel()
+
+    async def _cancel_elsewhere(self, run_id: str) -> None:
+        """Returns when the process that carries it has, or after CANCEL seconds."""
+        if not await self._store.ask_to_cancel(run_id, at=self._clock.now()):
+            return
+        for _ in range(int(CANCEL / LOOK * 4)):
+            await anyio.sleep(LOOK / 4)
+            if not await self._store.is_unfinished(run_id):
+                return
 
     async def _run(self, run_id: str) -> None:
         carried = self._runs[run_id]

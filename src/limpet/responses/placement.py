@@ -8,6 +8,7 @@ from typing import Any
 
 from limpet.containers.container import ContainerSpec
 from limpet.containers.manager import ContainerManager
+from limpet.containers.messages import ContainerElsewhere
 from limpet.containers.requested_secrets import GrantedSecret
 from limpet.core.errors import RequestError, RequestInvalid
 from limpet.responses.history import History
@@ -135,6 +136,8 @@ class Placement:
     async def _is_usable(self, tenant: str, container_id: str) -> bool:
         try:
             await self._containers.require_running(tenant, container_id)
+        except ContainerElsewhere:
+            raise  # it is as good as it was, for the gateway that has it
         except RequestError:
             return False
         return True

@@ -92,6 +92,6 @@ async def follow(journal: Journal, response_id: str, *, after: int = -1) -> Asyn
     """Every event with a number above `after`, stored and then live, until the response's journal is closed; in the pieces in which
     they come, never empty ones."""
     state = Replayed()
-    async for batch in journal.tail_batches(response_id):
+    async for batch in journal.tail_batches(response_id, everywhere=True):
         if told := [event for entry in batch if (event := state.take(entry)).seq > after]:
             yield told

@@ -4,7 +4,6 @@ There is one path: a foreground request is a background run with a follower from
 """
 
 from collections.abc import AsyncGenerator
-from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
@@ -14,7 +13,7 @@ import structlog
 from limpet.core import events as ev
 from limpet.core.clock import Clock
 from limpet.core.errors import GatewayStopping, LimpetError, NotFound, StoreError, UpstreamError
-from limpet.responses.engine import LeaseEngine
+from limpet.responses.engine import LeaseEngine, RunNews
 from limpet.responses.failures import UNFORESEEN
 from limpet.responses.lifecycle import ResponseLifecycle, queued
 from limpet.responses.live_runs import ClaimedRun, LiveRun, ending_of
@@ -74,7 +73,8 @@ class ResponseService:
         self._queue = RunQueue(settings)
         self._metrics.queued.set_function(lambda: self._queue.waiting)
         self._leases = ReaderLeases(settings.leave_grace_secs, expired=self._left)
-        self._engine = LeaseEngine(self._carry, runs=runs, owner=owner, clock=clock, claimed=self._claimed)
+        told = RunNews(claimed=self._claimed, cancelled=self._wanted_cancelled)
+        self._engine = LeaseEngine(self._carry, runs=runs, owner=owner, clock=clock, news=told)
         self.is_closing = False
 
     @property
@@ -93,7 +93,7 @@ class ResponseService:
         """Take up what an earlier process left."""
         if claimed := await self._engine.recover():
             log.warning("responses_go_on", count=len(claimed))
-        await self._end_orphans(set(claimed))
+        await self._end_orphans()
 
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
@@ -102,6 +102,7 @@ class ResponseService:
     async def stop(self) -> None:
         """Take no more requests and release the runs; followers get GatewayStopping. Their commands go on in their boxes."""
         self.is_closing = True
+        self._journal.stop_following()
         await self._engine.close()
 
     async def create(self, tenant: str, asked: ParsedRequest) -> Prepared:
@@ -150,9 +151,9 @@ class ResponseService:
             async for batch in follow(self._journal, response_id, after=after):
                 last = batch[-1]
                 yield batch
-        if live is not None and live.failure is not None:
-            raise live.failure
         if last is None or last.type not in ev.TERMINAL:
+            if live is not None and live.failure is not None:
+                raise live.failure
             if self.is_closing:
                 raise GatewayStopping
             closing = await self._missing_end(record)
@@ -186,10 +187,14 @@ class ResponseService:
         return await self.get(tenant, response_id)
 
     async def _cancel(self, response_id: str) -> None:
-        live = self._live.get(response_id)
-        if live is not None:
+        self._wanted_cancelled(response_id)
+        await self._engine.cancel(response_id)
+
+    def _wanted_cancelled(self, response_id: str) -> bool:
+        """False where there is no such run here, or where it is being taken up still."""
+        if (live := self._live.get(response_id)) is not None:
             live.is_cancelled = True
-            await self._engine.cancel(response_id)
+        return live is not None
 
     async def _left(self, response_id: str) -> None:
         """Nobody has read a foreground response for its grace time."""
@@ -372,11 +377,9 @@ class ResponseService:
                 await self._preparer.end_unused(live.prepared.record)
             live.prepared.made_container = False
 
-    async def _end_orphans(self, claimed: AbstractSet[str]) -> None:
+    async def _end_orphans(self) -> None:
         """Unfinished responses that are no runs, as older versions left them, end `failed`, with what they had."""
-        for record in await self._responses.unfinished():
-            if record.id in claimed:
-                continue
+        for record in await self._responses.orphans():
             log.warning("response_was_lost", response_id=record.id)
             state = await replay(self._journal, record.id)
             writer = Writer(

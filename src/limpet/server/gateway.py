@@ -24,7 +24,6 @@ from limpet.containers.quotas import Quotas
 from limpet.containers.settings import ContainerHost, ContainerSettings
 from limpet.containers.shell_rules import ShellRules
 from limpet.containers.staging import Staging
-from limpet.core import ids
 from limpet.core.box_directories import DATA
 from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import Clock, SystemClock, seconds
@@ -38,6 +37,7 @@ from limpet.ingress.server import HttpServer, listening_socket
 from limpet.ingress.settings import AuthSettings, ServerSettings
 from limpet.responses.conversation_items import ConversationItems
 from limpet.responses.conversations import ConversationService
+from limpet.responses.engine import owner_in
 from limpet.responses.input_items import InputItems
 from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
@@ -275,7 +275,7 @@ def _service(
     clock: Clock,
     metrics: Metrics,
 ) -> ResponseService:
-    rows, executions, owner = Responses(database), Executions(database), ids.new_id("node")
+    rows, executions, owner = Responses(database), Executions(database), owner_in(home_id(settings.home))
     spendings = Spendings(ModelUsage(database), budgets=settings.responses.budgets, clock=clock)
     preparer = Preparer(
         responses=rows,

@@ -10,12 +10,14 @@ from typing import Literal
 from sqlalchemy import ColumnElement, Select, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from limpet.core.clock import MICROSECONDS
 from limpet.core.errors import StoreFailed
 from limpet.store.database import Database
 from limpet.store.records import columns_of, record_of
 from limpet.store.tables import blobs
 
 Area = Literal["files", "container_files"]
+ABANDONED = 24 * 3600 * MICROSECONDS
 State = Literal["pending", "moving", "kept", "doomed"]
 
 
@@ -63,10 +65,13 @@ class BlobRecords:
                 update(blobs).where(blobs.c.id == id, blobs.c.state.in_(("pending", "moving"))).values(state="doomed")
             )
 
-    async def abandon(self, state: Literal["pending", "moving"]) -> None:
-        """Doom all that an earlier process was writing. Only while no other one can be at it."""
+    async def abandon(self, state: Literal["pending", "moving"], *, now: int) -> None:
+        """Doom all that an earlier process was writing: where other gateways may be at it now, what was begun ABANDONED ago."""
+        written = blobs.c.state == state
+        if self._db.is_shared:
+            written &= blobs.c.created_at < now - ABANDONED
         async with self._db.writing() as connection:
-            await connection.execute(update(blobs).where(blobs.c.state == state).values(state="doomed"))
+            await connection.execute(update(blobs).where(written).values(state="doomed"))
 
     async def doomed(self, *, limit: int = 100) -> list[BlobRecord]:
         """Some of those whose bytes are to be removed."""

@@ -82,7 +82,7 @@ class BlobStorage:
             stack.push_async_exit(self._close)
             for place in self._settings.places.values():
                 await self._at(to_text(place))
-            await self.ledger.abandon("pending" if self._is_serving else "moving")
+            await self.ledger.abandon("pending" if self._is_serving else "moving", now=self._clock.now())
             tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(self._sweep_for_ever)
             stack.callback(tasks.cancel_scope.cancel)

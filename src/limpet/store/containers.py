@@ -2,14 +2,16 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict, Unpack
+from pathlib import Path
+from typing import Any, Self, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, Connection, Row, Update, func, insert, select, update
 
 from limpet.core.clock import MICROSECONDS
 from limpet.core.errors import StoreFailed
 from limpet.store.database import Database
-from limpet.store.quotas import check_containers, hold_tenant
+from limpet.store.home import home_id
+from limpet.store.quotas import check_containers, hold, hold_tenant
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.settings import NO_QUOTA, QuotaSettings
 from limpet.store.tables import containers, counters
@@ -23,7 +25,8 @@ USERS = {"tenant": "default", "name": "user_id"}
 class ContainerRecord:
     """One container. `status` is running, expired or deleted; times in microseconds UTC; `idle_ttl` in seconds; `ref` and
     `boot_id` are its sandbox's; `user_id` the host user its commands run as; `directory` is where its own directory lies, None
-    for the home; `sealed` its secrets and its door's authority; `number` is 0 until it is stored."""
+    for the home; `sealed` its secrets and its door's authority; `home` is the id of the home that it lies in, None where there is only one;
+    `number` is 0 until it is stored."""
 
     id: str
     tenant: str
@@ -42,6 +45,7 @@ class ContainerRecord:
     source_response_id: str | None = None
     directory: str | None = None
     sealed: bytes | None = field(default=None, repr=False)
+    home: str | None = None
 
 
 class ContainerChanges(TypedDict, total=False):
@@ -62,13 +66,22 @@ class ContainerChanges(TypedDict, total=False):
 
 
 class Containers:
-    """The table of containers. Each call is one transaction, committed when it returns; StoreFailed where it cannot be."""
+    """The table of containers. Each call is one transaction, committed when it returns; StoreFailed where it cannot be.
 
-    def __init__(self, db: Database) -> None:
+    `home` is the id of this gateway's, where several share the database: what is to be ended, kept alive or swept is its own."""
+
+    def __init__(self, db: Database, *, home: str | None = None) -> None:
         self._db = db
+        self._home = home
+
+    @classmethod
+    def of_home(cls, db: Database, path: Path) -> Self:
+        """As the gateway of that home directory has it. HomeUnusable."""
+        return cls(db, home=home_id(path) if db.is_shared else None)
 
     async def insert(self, record: ContainerRecord, *, quota: QuotaSettings = NO_QUOTA) -> ContainerRecord:
         """Store a new one; comes back with its number. Raises QuotaExceeded where its tenant would have more than its quota."""
+        record = replace(record, home=self._home)
         query = insert(containers).values(columns_of(record)).returning(containers.c.number)
 
         def work(connection: Connection) -> int:
@@ -132,15 +145,31 @@ class Containers:
     async def idle(self, now: int) -> list[ContainerRecord]:
         """The running containers whose idle time to live has passed, oldest first."""
         ends_at = containers.c.last_active_at + containers.c.idle_ttl * MICROSECONDS
-        return await self._all(containers.c.status == "running", ends_at < now)
+        return await self._all(containers.c.status == "running", ends_at < now, *self._here())
 
     async def running(self) -> list[ContainerRecord]:
-        """All that are running, of every tenant, oldest first."""
-        return await self._all(containers.c.status == "running")
+        """All of this home that are running, of every tenant, oldest first."""
+        return await self._all(containers.c.status == "running", *self._here())
 
     async def housed(self) -> list[ContainerRecord]:
         """Those of the running ones that have a box, as far as the rows know: few of many that sleep."""
-        return await self._all(containers.c.status == "running", containers.c.ref.is_not(None))
+        return await self._all(containers.c.status == "running", containers.c.ref.is_not(None), *self._here())
+
+    def is_elsewhere(self, record: ContainerRecord) -> bool:
+        """Whether it lies in the home of another gateway."""
+        return self._home is not None and record.home is not None and record.home != self._home
+
+    async def adopt(self, record: ContainerRecord) -> ContainerRecord | None:
+        """Let one that never had a box be of this home from now on; None where it has one meanwhile, or another home took it."""
+        same = (containers.c.id == record.id, containers.c.home == record.home, containers.c.boot_id.is_(None))
+        changed = await self._changed(
+            update(containers).where(*same).values(home=self._home), containers.c.id == record.id
+        )
+        return None if changed is None or self.is_elsewhere(changed) else changed
+
+    def _here(self) -> tuple[ColumnElement[bool], ...]:
+        mine = containers.c.home
+        return () if self._home is None else (mine.is_(None) | (mine == self._home),)
 
     async def everyones(self, tenant: str | None = None) -> list[ContainerRecord]:
         """All that are not deleted, of every tenant or of one, newest first: for the operator."""
@@ -162,6 +191,8 @@ class Containers:
         series = [counters.c[key] == value for key, value in USERS.items()]
         ours = containers.c.user_id.between(first, first + count - 1)
         async with self._db.writing() as connection:
+            if self._db.is_shared:
+                await connection.run_sync(_hold_users)
             last = (await connection.execute(select(counters.c.value).where(*series))).scalar_one_or_none()
             # The range may have been configured anew since, down or up: what is in use within it counts too.
             in_use = (await connection.execute(select(func.max(containers.c.user_id)).where(ours))).scalar_one()
@@ -210,3 +241,8 @@ class Containers:
                 order=order,
                 cursor_in=mine,
             )
+
+
+def _hold_users(connection: Connection) -> None:
+    """Until the transaction ends no other gateway gives a user out."""
+    hold(connection, USERS["tenant"], f"{USERS['name']} lock")

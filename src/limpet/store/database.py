@@ -15,10 +15,11 @@ from typing import Self, TypeVar
 
 import anyio
 from anyio import to_thread
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from limpet.core.clock import SystemClock
 from limpet.core.errors import StoreFailed
 from limpet.store.backend import Backend, Engines
 from limpet.store.postgres import locate_server, names_postgres
@@ -54,6 +55,7 @@ class Database:
         self._home = home
         self._turn = anyio.Lock()
         self._backend: Backend | None = None
+        self.clock_offset = 0
         self._release: Callable[[], None] | None = None
         self._engines: Engines | None = None
         self._reader_threads = anyio.CapacityLimiter(READERS)
@@ -64,6 +66,7 @@ class Database:
         self._release = await to_thread.run_sync(backend.prepare)
         self._backend = backend
         self._engines = backend.engines(readers=READERS)
+        await self.read_clock()
         return self
 
     async def __aexit__(
@@ -96,6 +99,13 @@ class Database:
     def turn(self) -> anyio.Lock:
         """Who holds it may write; given in the order of asking."""
         return self._turn
+
+    async def read_clock(self) -> None:
+        """Set `clock_offset`: what must be added to this machine's clock to have that of all who share the database, in microseconds."""
+        if self.is_shared:
+            query = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+            now = await self.read(lambda connection: int(connection.execute(query).scalar_one()))
+            self.clock_offset = now - SystemClock().now()
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """What `work` gives, which runs whole in a thread with a connection to read by. Not cancelled once it began."""

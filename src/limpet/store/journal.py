@@ -13,13 +13,14 @@ from typing import Self
 
 import anyio
 from anyio import to_thread
-from sqlalchemy import delete, select
+from sqlalchemy import delete
 
 from limpet.core.errors import LimpetError, StoreFailed
 from limpet.store.backend import JournalWriter, TakenOver
 from limpet.store.database import Database
-from limpet.store.entries import COLUMNS, PAGE, Entry, row_of
+from limpet.store.entries import Entry, row_of
 from limpet.store.open_journal import OpenJournal
+from limpet.store.remote_journals import RemoteJournals, read_entries
 from limpet.store.tables import journal
 
 # Where `append` begins to wait. Together they also bound how long one batch keeps other writers waiting.
@@ -52,10 +53,12 @@ class Journal:
         self._ending = False
         self._thread = anyio.CapacityLimiter(1)
         self._writer: JournalWriter | None = None
+        self._remote = RemoteJournals(db)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         self._writer = await to_thread.run_sync(self._connect)
+        await self._stack.enter_async_context(self._remote)
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(self._write_batches)
         return self
@@ -85,6 +88,10 @@ class Journal:
         """Go on with a stored one, whose last entry is number `next_seq - 1`."""
         return self._open(response_id, tenant=tenant, stored=True, epoch=epoch, next_seq=next_seq)
 
+    def stop_following(self) -> None:
+        """Tails of journals that other gateways write end, wherever they are."""
+        self._remote.stop()
+
     def is_open(self, response_id: str) -> bool:
         """Whether a log of that response takes entries in this process."""
         log = self._logs.get(response_id)
@@ -106,22 +113,34 @@ class Journal:
             for entry in batch:
                 yield entry
 
-    async def tail_batches(self, response_id: str, *, after: int = -1) -> AsyncIterator[list[Entry]]:
-        """`tail`, in the pieces in which it comes: never empty ones."""
+    async def tail_batches(
+        self, response_id: str, *, after: int = -1, everywhere: bool = False
+    ) -> AsyncIterator[list[Entry]]:
+        """`tail`, in the pieces in which it comes: never empty ones. `everywhere`: where other gateways may carry the response, it goes on
+        until that has ended, whoever writes its events."""
         log = self._logs.get(response_id)
         after = max(after, -1)
-        while True:
+        last: Entry | None = None
+        everywhere = everywhere and self._db.is_shared and (log is None or log.stored)
+        while log is not None:
             batch = await self._committed(response_id, log, after)
             if batch:
-                after = batch[-1].seq
+                last = batch[-1]
+                after = last.seq
                 yield batch
                 continue
-            if log is None or log.deleted:
+            if log.deleted:
                 return
+            if everywhere and log.failure == TAKEN_OVER:
+                break
             log.raise_failure()
             if log.is_finished:
-                return
+                break
             await log.changed()
+        if log is not None and not everywhere:
+            return
+        async for batch in self._remote.tail_batches(response_id, after=after, last=last, follows=everywhere):
+            yield batch
 
     async def forget(self, response_id: str) -> None:
         """Drop what is in memory and on disk. An open log ends: its tails end, and more entries are refused with StoreFailed."""
@@ -247,16 +266,3 @@ class Journal:
         self._entries += sign * len(entries)
         for entry in entries:
             self._bytes += sign * len(entry.data)
-
-
-async def read_entries(db: Database, response_id: str, *, after: int, limit: int = PAGE) -> list[Entry]:
-    """The next committed entries behind `after`, oldest first; none where there are no more."""
-    wanted = [journal.c[name] for name in COLUMNS if name not in ("response_id", "tenant")]
-    query = (
-        select(*wanted)
-        .where(journal.c.response_id == response_id, journal.c.seq > after)
-        .order_by(journal.c.seq)
-        .limit(limit)
-    )
-    rows = await db.read(lambda connection: connection.execute(query).all())
-    return [Entry(*row) for row in rows]

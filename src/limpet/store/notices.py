@@ -1,4 +1,4 @@
-"""News of other gateways on the same database: that a journal has grown, that a response is to be cancelled.
+"""News of other gateways on the same database: that a journal has grown.
 
 A hint and no more: it may be lost with its connection, so callers look again by themselves after POLL seconds at most.
 """
@@ -16,9 +16,8 @@ from limpet.core.errors import StoreFailed
 from limpet.store.backend import Backend
 
 CHANNEL = "limpet"
-# What the payload begins with; the response's id follows.
+# What a payload begins with; the response's id follows.
 JOURNAL = "journal:"
-RUN = "run:"
 POLL = 1.0  # seconds
 RECONNECT = 1.0
 log = structlog.get_logger()
@@ -86,7 +85,11 @@ class Bell:
         if event is not None:
             event.set()
 
+    def ring_all(self) -> None:
+        for response_id in list(self._events):
+            self.ring(response_id)
+
     def drop(self, response_id: str, event: anyio.Event) -> None:
-        """Nobody waits for it any more, unless somebody else does: they look by themselves after POLL."""
+        """A look is over. Another one that waits for the same response looks again by itself after POLL."""
         if self._events.get(response_id) is event:
             del self._events[response_id]

@@ -39,7 +39,12 @@ def containers_of(tenant: str) -> Select[int]:
 
 def hold_tenant(connection: Connection, tenant: str) -> None:
     """Wait until no other transaction holds this tenant's quotas, and hold them until this one ends. Before anything is counted."""
-    connection.execute(_HOLD, {"tenant": tenant, "name": LOCK})
+    hold(connection, tenant, LOCK)
+
+
+def hold(connection: Connection, tenant: str, name: str) -> None:
+    """The same for any other thing of a tenant, by a name of its own."""
+    connection.execute(_HOLD, {"tenant": tenant, "name": name})
 
 
 def check_containers(connection: Connection, tenant: str, quota: QuotaSettings) -> None:

@@ -80,7 +80,7 @@ class Responses:
             tenant=record.tenant,
             owner=record.owner,
             epoch=FIRST_EPOCH,
-            heartbeat_at=record.created_at,
+            heartbeat_at=record.created_at + self._db.clock_offset,
             checkpoint=checkpoint,
             sealed=sealed,
         )
@@ -193,6 +193,14 @@ class Responses:
                 await connection.execute(delete(response_items).where(response_items.c.response_id == id))
                 await connection.execute(delete(executions).where(executions.c.response_id == id))
         return found
+
+    async def orphans(self) -> list[ResponseRecord]:
+        """Unfinished ones that are nobody's run, as older versions left them, oldest first."""
+        carried = select(runs.c.response_id)
+        query = select(responses).where(responses.c.status.in_(UNFINISHED), responses.c.id.not_in(carried))
+        async with self._db.reading() as connection:
+            rows = await connection.execute(query.order_by(responses.c.number))
+            return [record_of(ResponseRecord, row) for row in rows]
 
     async def unfinished(self) -> list[ResponseRecord]:
         """Those of all tenants and owners that are queued or in progress, oldest first."""

@@ -1,5 +1,8 @@
 """Who carries a response now: an owner, an epoch that grows whenever another takes over, and a heartbeat.
 
+An owner's name begins with its home's id: of one home there is one process at a time. Times are this machine's, in microseconds UTC;
+where machines share a database they are kept by the database's clock.
+
 The fence stands where it cannot be passed: each batch of the journal checks in its own transaction that the epoch it was written under
 is the newest (`store/journal.py`). A process that slept while another took its runs over appends nothing more.
 """
@@ -13,7 +16,8 @@ from limpet.store.database import Database
 from limpet.store.responses import FIRST_EPOCH, UNFINISHED
 from limpet.store.tables import responses, runs
 
-__all__ = ["FIRST_EPOCH", "RunClaim", "Runs"]
+LATEST = 2**63 - 1  # of all times
+__all__ = ["FIRST_EPOCH", "LATEST", "RunClaim", "Runs"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,22 +38,34 @@ class Runs:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def beat(self, response_ids: Collection[str], *, owner: str, at: int) -> None:
-        """A heartbeat for these, as far as they are the owner's; `at` in microseconds UTC."""
-        query = update(runs).where(runs.c.response_id.in_(response_ids), runs.c.owner == owner).values(heartbeat_at=at)
-        await self._db.write(lambda connection: connection.execute(query))
+    @property
+    def is_shared(self) -> bool:
+        """Whether processes of other homes may carry runs too."""
+        return self._db.is_shared
 
-    async def take_over(self, owner: str, *, silent_since: int, at: int) -> list[RunClaim]:
-        """Claim the unfinished runs of other owners without a heartbeat after `silent_since`, the oldest response first. Of two
-        processes that try, one gets a run. Times in microseconds UTC."""
+    async def beat(self, response_ids: Collection[str], *, owner: str, at: int) -> set[str]:
+        """A heartbeat for these, as far as they are the owner's; gives those that are."""
+        mine = (runs.c.response_id.in_(response_ids), runs.c.owner == owner)
+        query = update(runs).where(*mine).values(heartbeat_at=at + self._db.clock_offset).returning(runs.c.response_id)
+        return set(await self._db.write(lambda connection: connection.execute(query).scalars().all()))
+
+    async def take_over(
+        self, owner: str, *, silent_since: int, at: int, predecessors: str | None = None
+    ) -> list[RunClaim]:
+        """Claim the unfinished runs of other owners without a heartbeat after `silent_since`, and all of those whose owner's name begins
+        with `predecessors`; the oldest response first. Of two processes that try, one gets a run."""
+        offset = self._db.clock_offset
         unfinished = runs.c.response_id.in_(select(responses.c.id).where(responses.c.status.in_(UNFINISHED)))
-        silent = unfinished & (runs.c.owner != owner) & (runs.c.heartbeat_at <= silent_since)
+        due = runs.c.heartbeat_at <= min(silent_since + offset, LATEST)
+        if predecessors is not None:
+            due |= runs.c.owner.startswith(predecessors, autoescape=True)
+        silent = unfinished & (runs.c.owner != owner) & due
         # One that another process writes to or claims at this moment is its; where there are row locks, waiting for them could take long.
         free = select(runs.c.response_id).where(silent).order_by(runs.c.response_id).with_for_update(skip_locked=True)
         claim = (
             update(runs)
             .where(silent, runs.c.response_id.in_(free))
-            .values(owner=owner, epoch=runs.c.epoch + 1, heartbeat_at=at)
+            .values(owner=owner, epoch=runs.c.epoch + 1, heartbeat_at=at + offset)
             .returning(runs.c.response_id, runs.c.tenant, runs.c.epoch, runs.c.checkpoint, runs.c.sealed)
         )
         rows = await self._db.write(lambda connection: connection.execute(claim).all())
@@ -59,3 +75,24 @@ class Runs:
             return list(claims.values())
         ids = await self._db.read(lambda connection: connection.execute(order).scalars().all())
         return [claims[id] for id in ids]
+
+    async def ask_to_cancel(self, response_id: str, *, at: int) -> bool:
+        """Have its carrier cancel it, this one or the next. False where it is no unfinished run."""
+        unfinished = select(responses.c.id).where(responses.c.id == response_id, responses.c.status.in_(UNFINISHED))
+        query = update(runs).where(runs.c.response_id.in_(unfinished)).values(cancel_at=at)
+        return await self._db.write(lambda connection: connection.execute(query).rowcount > 0)
+
+    async def to_cancel(self, owner: str) -> list[str]:
+        """Those of an owner's unfinished runs that another process wants cancelled."""
+        asked = (runs.c.owner == owner, runs.c.cancel_at.is_not(None), responses.c.status.in_(UNFINISHED))
+        query = select(runs.c.response_id).join(responses, responses.c.id == runs.c.response_id).where(*asked)
+        return await self._db.read(lambda connection: list(connection.execute(query).scalars()))
+
+    async def is_unfinished(self, response_id: str) -> bool:
+        """Whether it is a stored response that is queued or in progress, wherever it is carried."""
+        query = select(responses.c.id).where(responses.c.id == response_id, responses.c.status.in_(UNFINISHED))
+        return await self._db.read(lambda connection: connection.execute(query).first() is not None)
+
+    async def read_clock(self) -> None:
+        """Compare this machine's clock with the database's again."""
+        await self._db.read_clock()

@@ -84,6 +84,8 @@ runs = Table(
     Column("checkpoint", LargeBinary),
     # Its secrets, sealed (`store/sealing.py`) until it ends.
     Column("sealed", LargeBinary),
+    # When another process asked its carrier to cancel it.
+    Column("cancel_at", BigInteger),
     Index(None, "owner"),
 )
 
@@ -195,6 +197,8 @@ containers = Table(
     Column("directory", Text),
     # Its secrets and its door's authority, sealed until it ends.
     Column("sealed", LargeBinary),
+    # Of several gateways on one database: the home that its box and its files lie in. NULL where there is only one.
+    Column("home", Text),
     Index(None, "tenant", "number"),
     Index(None, "status"),
     Index(None, "user_id"),
