@@ -16,11 +16,11 @@ def again_as_an_ordinary_user(*arguments: str) -> None:
     cannot become another user, the user cannot run this Python, or boxes are refused to him."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user, and this is an ordinary user's run already")
-    if closed := _closed_way(Path(sys.executable)):
+    if closed := closed_way(Path(sys.executable)):
         pytest.skip(
             f"an ordinary user cannot run this Python: {closed} lets nobody else pass; LIMPET_PYTHON names another"
         )
-    user = str(_user_of_this_worker())
+    user = str(user_of_this_worker())
     words = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", sys.executable, "-m", "pytest", "-q"]
     done = subprocess.run(
         [*words, "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
@@ -34,14 +34,14 @@ def again_as_an_ordinary_user(*arguments: str) -> None:
     assert done.returncode == 0, done.stdout[-16000:]
 
 
-def _user_of_this_worker() -> int:
+def user_of_this_worker() -> int:
     """nobody, or another where tests run beside each other: the kernel counts a user's processes in all runs together, and his boxes
     are bounded by that count."""
     number = re.search(r"\d+$", os.environ.get("PYTEST_XDIST_WORKER", ""))
     return NOBODY - int(number[0]) if number else NOBODY
 
 
-def _closed_way(path: Path) -> Path | None:
+def closed_way(path: Path) -> Path | None:
     """The first directory on the way to the program, or to what it links to, that others may not pass."""
     for end in (path, path.resolve()):
         for directory in reversed(end.parents):

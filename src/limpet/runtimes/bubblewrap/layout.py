@@ -33,7 +33,15 @@ _HARMLESS_SETTINGS = (
     "python3",
     "texmf",
 )
-_HARMLESS_FILES = ("debian_version", "ld.so.cache", "mime.types", "os-release", "protocols", "services")
+_HARMLESS_FILES = (
+    "debian_version",
+    "ld.so.cache",
+    "mime.types",
+    "os-release",
+    "protocols",
+    "services",
+    "ssl/certs/java/cacerts",
+)
 _OURS = ("proc", "dev", "tmp", "mnt", "home", "run", "sys", "etc", "root", "boot", "lost+found", "old_root")
 
 ENVIRONMENT: Mapping[str, str] = {
@@ -168,6 +176,8 @@ def _settings(image: Path | None, spec: SandboxSpec) -> DirectoryContents:
     """A box's /etc: one user, no name server but its door's, none of the host's accounts."""
     base = image or Path("/")
     ours = user_environment.settings(base)
+    # Without a door no server is asked: names do not exist then, where they would fail "temporarily", and npm tries again for a minute.
+    has_names = Offer.NETWORK_POLICY in spec.needs
     texts = {
         **ours.texts,
         "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{USER}:{USER}:agent:{HOME}:/bin/bash\n"
@@ -175,8 +185,8 @@ def _settings(image: Path | None, spec: SandboxSpec) -> DirectoryContents:
         "group": f"root:x:0:\nagent:x:{USER}:\nnogroup:x:65534:\n",
         "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost ip6-loopback\n",
         "hostname": f"{HOST_NAME}\n",
-        "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nprotocols: files\nservices: files\n",
-        "resolv.conf": _NAME_SERVER if Offer.NETWORK_POLICY in spec.needs else "",
+        "nsswitch.conf": f"passwd: files\ngroup: files\nhosts: files{' dns' * has_names}\nprotocols: files\nservices: files\n",
+        "resolv.conf": _NAME_SERVER if has_names else "",
     }
     copies, certificates = {}, CERTIFICATES.removeprefix("/etc/")
     bundles = (base / bundle.lstrip("/") for bundle in _BUNDLES)
@@ -187,7 +197,7 @@ def _settings(image: Path | None, spec: SandboxSpec) -> DirectoryContents:
     links, directories = dict(ours.links), ours.directories
     if image is None:
         copies |= {file: path for file in _HARMLESS_FILES if (path := Path("/etc", file)).is_file()}
-        directories += tuple(name for name in _HARMLESS_SETTINGS if Path("/etc", name).is_dir())
+        directories += _harmless_settings()
     else:
         known = {path.partition("/")[0] for path in (*texts, *ours.programs, *copies, *links, *directories)}
         links |= {name: f"{_IMAGE_SETTINGS}/{name}" for name in _names(image / "etc") if name not in known}
@@ -203,9 +213,14 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _host_settings() -> Iterator[str]:
-    for directory in _HARMLESS_SETTINGS:
-        if Path("/etc", directory).is_dir():
-            yield from ("--ro-bind", f"/etc/{directory}", f"/etc/{directory}")
+    for directory in _harmless_settings():
+        yield from ("--ro-bind", f"/etc/{directory}", f"/etc/{directory}")
+
+
+def _harmless_settings() -> tuple[str, ...]:
+    """Directories of the host's /etc that programs of its /usr cannot do without; Debian's Java has all its settings there."""
+    java = sorted(path.name for path in Path("/etc").glob("java-*-openjdk"))
+    return tuple(name for name in (*_HARMLESS_SETTINGS, *java) if Path("/etc", name).is_dir())
 
 
 def _image_settings(image: Path) -> Iterator[str]:
