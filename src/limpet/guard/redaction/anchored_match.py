@@ -25,6 +25,23 @@ class PartialMatch:
     public: int
 
 
+class NextDigit:
+    """Where the digits of some bytes are. Places that are asked for in order cost one pass over the bytes."""
+
+    __slots__ = ("_data", "_from", "_next")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._from, self._next = 0, -1  # there is none from `_from` up to `_next`
+
+    def after(self, place: int) -> int:
+        """The first at `place` or later; where there is none, the data's end."""
+        if not self._from <= place <= self._next:
+            found = _DIGIT.search(self._data, place)
+            self._from, self._next = place, len(self._data) if found is None else found.start()
+        return self._next
+
+
 class AnchoredMatcher:
     """A rule in the form in which it is tried. Its expressions are compiled when they are first needed, many of them never."""
 
@@ -35,6 +52,8 @@ class AnchoredMatcher:
         self._rule = rule
         self._hides = rule.hides
         self._mixed = rule.mixed
+        # Without a digit behind its head it fits nowhere; heads have none.
+        self.needs_digit = rule.mixed and not any(_DIGIT.search(head.encode()) for head in rule.heads)
         self.longest = sum(run.high for run in rule.runs)
 
     @property

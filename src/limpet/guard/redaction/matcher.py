@@ -12,7 +12,7 @@ from functools import cache, partial
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from limpet.guard.redaction import escapes
-from limpet.guard.redaction.anchored_match import AnchoredMatcher, Match, PartialMatch
+from limpet.guard.redaction.anchored_match import AnchoredMatcher, Match, NextDigit, PartialMatch
 from limpet.guard.redaction.floods import Flood, LabelledValues
 from limpet.guard.redaction.token_shapes import TokenShape
 
@@ -142,23 +142,26 @@ class SecretMatcher:
         if self._finder is None:
             return triggers
         floods: dict[int, Flood] = {}
+        digits = NextDigit(data)
         for index, at, body in self._finder.find_matches_as_indexes(data, overlapping=True):
             if at < start:
                 continue
             head = self._matcher[index]
-            if head.literals is not None:
-                self._try_literals(head.literals, data, at, found, is_whole=is_whole)
             if head.is_trigger:
                 triggers.append(at)
+            if at >= found.undecided and at >= found.public:
+                continue  # it is looked at again once more bytes have come
+            if head.literals is not None:
+                self._try_literals(head.literals, data, at, found, is_whole=is_whole)
             if head.values is not None and (is_whole or body + head.values.longest < len(data)):
                 flood = floods.get(id(head.rules))
                 if flood is None:
                     flood = floods[id(head.rules)] = Flood(
-                        head.values, data, partial(_try_rules, head.rules, data, found)
+                        head.values, data, partial(_try_rules, head.rules, data, found, digits)
                     )
                 flood.meets(at, body)
             elif head.rules:
-                _try_rules(head.rules, data, found, at, body, is_whole=is_whole)
+                _try_rules(head.rules, data, found, digits, at, body, is_whole=is_whole)
         for flood in floods.values():
             flood.catch_up()
         if not is_whole:
@@ -231,11 +234,13 @@ class SecretMatcher:
 
 
 def _try_rules(
-    rules: _Rules, data: bytes, found: MatchResult, at: int, body: int, *, is_whole: bool = True
+    rules: _Rules, data: bytes, found: MatchResult, digits: NextDigit, at: int, body: int, *, is_whole: bool = True
 ) -> list[Span]:
     """Try what begins at that head; returns what was found."""
     spans = []
     for rule in rules.get(data[body] if body < len(data) else None, ()):
+        if rule.needs_digit and digits.after(body) > body + rule.longest:
+            continue
         match rule.at(data, at, body, is_whole=is_whole):
             case Match(begin, end):
                 spans.append(Span(begin, GENERAL if rule.is_general else FAMILY, end, rule.name))
