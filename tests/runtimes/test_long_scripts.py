@@ -1,13 +1,14 @@
 """A script that is longer than one argument may be runs as `bash -c` would run it, wherever a script runs."""
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import anyio
 import pytest
 
 from limpet.core.command import Exited, Terminal
 from limpet.guard.policy.policy import Policy
+from limpet.tools.bash.config import BashConfig
 from limpet.tools.bash.tool import BashTool
 from limpet.workspace.opening import WorkspaceOptions, open_in
 from limpet.workspace.workspace import Workspace
@@ -143,6 +144,38 @@ async def test_the_bash_tool_runs_it_and_the_session_moves(box: Workspace, size:
 
     assert (ran["stdout"].split(), ran["stderr"], ran["exit_code"]) == ([str(len(text_of(size).encode()))], "", 3)
     assert after["stdout"].endswith("/data/d\n")
+
+
+def in_sh(text: str) -> str:
+    return f"cat > f <<'E'\n{text}E\nwc -c < f; echo $0 $#; ls /proc/self/fd | wc -l; mkdir -p d; cd d; nope\nexit 3\n"
+
+
+def in_python(text: str) -> str:
+    return f"import sys, os\nprint(len({text!r}.encode()), sys.argv, __name__)\nos.makedirs('d', exist_ok=True); os.chdir('d'); sys.exit(3)"
+
+
+@pytest.mark.parametrize("shell, written", [("/bin/sh", in_sh), ("/usr/bin/python3", in_python)])
+async def test_another_shell_runs_it_too(box: Workspace, shell: str, written: Callable[[str], str]) -> None:
+    text = text_of(1_500_000)
+    length = str(len(text.encode()))
+    async with BashTool(box, config=BashConfig(shell=shell)) as bash:
+        short = await bash.call({"command": written("x\n")})
+        ran = await bash.call({"command": written(text), "cwd": box.directory})
+        begun = await bash.call({"command": written(text), "run_in_background": True, "cwd": box.directory})
+        ended = await bash.call({"task_id": begun["task_id"], "wait": True})
+
+    assert ran["stdout"] == short["stdout"].replace("2", length, 1)
+    assert (ran["exit_code"], ran["cwd"]) == (ended["exit_code"], box.directory) == (3, box.directory)
+    assert short["next_cwd"].endswith("/d")
+    assert ("nope" in ran["stderr"]) is (shell == "/bin/sh")
+    assert ended["stdout"].split()[0] == length
+
+
+async def test_a_shell_of_which_nothing_is_known_refuses_it_in_words(box: Workspace) -> None:
+    async with BashTool(box, config=BashConfig(shell="/usr/bin/perl")) as bash:
+        refused = await bash.call({"command": f"# {'x' * 200_000}"})
+
+    assert "too long" in refused["error"]["message"]
 
 
 @pytest.mark.parametrize("policy", [Policy(allowed_commands=frozenset({"cat", "wc"})), Policy(allowed_paths=())])

@@ -4,6 +4,7 @@ script of a real `bash -c`, as it is: `$?`, traps, line numbers and messages are
 What the tool learns comes at the end of standard error (`Marks`), on a line that begins with a token of the call's own.
 """
 
+import posixpath
 import re
 import secrets
 import string
@@ -42,6 +43,21 @@ _TELLING = "trap '{{ builtin printf %s \"{mark} \"; builtin pwd -P; }} >&2' EXIT
 _HOLDING_ITSELF = (
     "builtin printf '{mark} pid %s\\n' $$ >&2; trap 'builtin printf \"{mark} end %s\\n\" \"$?\" >&2' EXIT; "
 )
+# To another shell such a command is no argument at all: it comes in pieces, which bash puts together in a file without a name, and
+# the shell reads that at this descriptor, which it closes where it can. What it then runs has the `$0`, the arguments and the standard
+# input of `-c`. By the shell's name; of one that is not here nothing is known, and the command is refused as too long.
+_PIECE = 30_000  # characters
+_FROM_PIECES = """IFS=
+exec 8<<<"${*:4}" || exit 126
+unset IFS; set -- "${@:1:3}"
+"""
+_SOURCED = (". /dev/fd/8", "exec 8<&-; ")
+_READERS = {
+    **dict.fromkeys("sh dash ash ksh ksh93 mksh yash".split(), _SOURCED),
+    "zsh": ('eval "exec 8<&-; $(</dev/fd/8)"', ""),  # `.` would change $0
+    "fish": ("source /dev/fd/8", ""),
+    "python": ("exec(compile(open(8, encoding='utf-8').read(), '<string>', 'exec'))", ""),
+}
 # bash gives its own process to the last program of a script (`make -C sub` would move it), but not while it has a trap: so it gets
 # one for a signal that is never sent, where the script does not speak of traps.
 _PERL = r"""
@@ -80,6 +96,7 @@ builtin printf '%s end %s\n' "$0" "$c" >&9
 exit "$c"
 """
 
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 # One program with plain words as arguments, on one line: whatever it does, the shell itself stays where it is.
 _PLAIN = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+:,@%=-]*(?: +[A-Za-z0-9_./+:,@%=-]+)*")
 _MOVES = frozenset(". builtin cd command coproc enable eval exec popd pushd source time trap".split())
@@ -96,6 +113,9 @@ class MarkedScript:
 
 def asking(command: str, shell: str | None) -> MarkedScript:
     """`command`, wrapped so that the shell reports its last directory."""
+    if (reader := _reader(command, shell)) is not None:
+        mark = new_mark()
+        return MarkedScript(reader.wrapped(_ASKING, mark, more=_PERL), mark)
     if stays_where_it_is(command):
         return MarkedScript(Script(command) if shell is None else Argv((shell, "-c", command)), None)
     mark = new_mark()
@@ -107,15 +127,48 @@ def asking(command: str, shell: str | None) -> MarkedScript:
 def holding(command: str, shell: str | None, *, terminal: bool) -> MarkedScript:
     """`command` as a background task: it tells its pid, and its end."""
     mark = new_mark()
+    outer = _HOLDING_TERMINAL if terminal else _HOLDING
+    if (reader := _reader(command, shell)) is not None:
+        return MarkedScript(reader.wrapped(outer, mark, more=""), mark)
     if _is_long(command, shell):
         return MarkedScript(Script(_HOLDING_ITSELF.format(mark=mark) + command), mark)
-    outer = _HOLDING_TERMINAL if terminal else _HOLDING
     return MarkedScript(Argv((BASH, "-c", outer, mark, shell or BASH, command)), mark)
 
 
 def _is_long(command: str, shell: str | None) -> bool:
-    """Whether it has no room in an argument. To a shell other than bash a script is one all the same, and refused."""
-    return len(command.encode(errors="surrogatepass")) > _LONG and (shell is None or shell.endswith("/bash"))
+    """Whether it has no room in an argument, and is a script for bash."""
+    return _is_bash(shell) and _has_no_room(command)
+
+
+def _is_bash(shell: str | None) -> bool:
+    return shell is None or posixpath.basename(shell) == "bash"
+
+
+def _has_no_room(command: str) -> bool:
+    return len(command.encode(errors="surrogatepass")) > _LONG
+
+
+@dataclass(frozen=True, slots=True)
+class _PieceReader:
+    """A shell that reads a command from pieces: `how` is what it is told instead."""
+
+    shell: str
+    how: str
+    command: str
+
+    def wrapped(self, outer: str, mark: str, *, more: str) -> Argv:
+        """The program that starts the shell by `outer`, which finds the pieces put together."""
+        pieces = (self.command[at : at + _PIECE] for at in range(0, len(self.command), _PIECE))
+        return Argv((BASH, "-c", _FROM_PIECES + outer, mark, self.shell, self.how, more, *pieces))
+
+
+def _reader(command: str, shell: str | None) -> _PieceReader | None:
+    """None where the command has room in an argument, or the shell is bash, or one of which nothing is known."""
+    if shell is None or _is_bash(shell) or not _has_no_room(command):
+        return None
+    name = posixpath.basename(shell)
+    found = _READERS.get("python" if _PYTHON.fullmatch(name) else name)
+    return None if found is None else _PieceReader(shell, found[0], found[1] + command)
 
 
 def stays_where_it_is(command: str) -> bool:
