@@ -28,8 +28,8 @@ def place() -> Iterator[Path]:
         yield Path(directory)
 
 
-def configured(place: Path, gateway: Gateway) -> Path:
-    """A CODEX_HOME that names the provider and nothing else."""
+def configured(place: Path, gateway: Gateway, *more: str) -> Path:
+    """A CODEX_HOME that names the provider and nothing else; `more` says more of it."""
     home = place / "home"
     home.mkdir()
     lines = [
@@ -39,6 +39,7 @@ def configured(place: Path, gateway: Gateway) -> Path:
         'name = "limpet"',
         f'base_url = "{gateway.url}/v1"',
         'wire_api = "responses"',
+        *more,
     ]
     (home / "config.toml").write_text("\n".join(lines))
     return home
@@ -99,6 +100,33 @@ def test_codex_completes_a_task_with_three_of_its_own_tools_and_resumes_it(
     last = {m["tool_call_id"]: m["content"] for m in chat.asked[-1]["messages"] if m["role"] == "tool"}
     assert list(last) == ["c1", "c2", "c3", "c4"]
     assert "one" in last["c4"]
+
+
+@pytest.mark.promise("websocket-carries-responses")
+def test_codex_completes_a_task_over_websocket_and_resumes_it(gateway: Gateway, chat: Provider, place: Path) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("codex is started by node, which is not on the PATH")
+    home, work = configured(place, gateway, "supports_websockets = true"), place / "work"
+    work.mkdir()
+    before = len(gateway.log.read_text())
+    chat.play(
+        FunctionCall("exec_command", {"cmd": "echo one > notes.txt"}, call_id="c1"),
+        FunctionCall("exec_command", {"cmd": "cat notes.txt"}, call_id="c2"),
+        "The task is done.",
+    )
+    events = asked(home, work, "Write and read.")
+    turns = chat.asked
+    chat.play("It says one.")
+    again = asked(home, work, "resume", "--last", "And what do the notes say?")
+
+    assert _said(events) == "The task is done."
+    assert _said(again) == "It says one."
+    results = {m["tool_call_id"]: m["content"] for m in turns[2]["messages"] if m["role"] == "tool"}
+    assert list(results) == ["c1", "c2"]
+    assert "one" in results["c2"]
+    lines = [line for line in gateway.log.read_text()[before:].splitlines() if "/v1/responses" in line]
+    assert lines, "no request came"
+    assert all("101" in line and "POST" not in line for line in lines), lines
 
 
 def _said(events: list[dict[str, object]]) -> str:

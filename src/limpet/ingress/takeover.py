@@ -79,7 +79,13 @@ class ConnectionControl:
 
     def __init__(self, *, abort: Callable[[], None], take: Callable[[], RawConnection | None]) -> None:
         self.abort = abort
-        self.take = take
+        self._take = take
+        self.is_taken = False
+
+    def take(self) -> RawConnection | None:
+        taken = self._take()
+        self.is_taken = taken is not None
+        return taken
 
 
 def control_of(scope: Any) -> ConnectionControl | None:

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from limpet.ingress.notices import RateLimitedLog
 from limpet.ingress.settings import AccessLevel
+from limpet.ingress.takeover import control_of
 from limpet.server.callers import OPEN, tenant_in
 
 LONGEST_PATH = 256  # characters
@@ -47,6 +48,8 @@ class AccessLog:
         try:
             await self._app(scope, receive, watching)
         finally:
+            if (control := control_of(scope)) is not None and control.is_taken:
+                status = 101
             self._write(scope, status, monotonic() - began)
 
     def _write(self, scope: Scope, status: int, duration: float) -> None:
