@@ -187,7 +187,7 @@ def test_what_is_not_built_yet_is_refused_by_its_name(tmp_path: Path, text: str,
     assert f'"{text.split(chr(39))[1]}" is not built yet; built: ' in error.problem
 
 
-def test_the_compaction_example_is_read_and_only_its_switch_is_refused(tmp_path: Path) -> None:
+def test_the_compaction_example_is_read(tmp_path: Path) -> None:
     text = """
 [features.responses.compaction]
 enabled = true # default false
@@ -196,9 +196,9 @@ default_threshold_tokens = 12_000
 keep_recent_items = 6
 default_prompt = "..."
 """
-    error = refusal(tmp_path, text)
-    assert (error.key, "not built yet" in error.problem) == ("features.responses.compaction.enabled", True)
-    assert load(tmp_path, text.replace("true", "false")).features.responses.compaction.default_prompt == "..."
+    compaction = load(tmp_path, text).features.responses.compaction
+    assert (compaction.enabled, compaction.default_threshold_tokens) == (True, 12_000)
+    assert compaction.default_prompt == "..."
 
 
 def test_local_needs_somebody_to_say_so(tmp_path: Path) -> None:

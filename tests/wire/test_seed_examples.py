@@ -231,6 +231,7 @@ def test_the_list_is_asked_for_as_the_example_does(scripted_gateway: Gateway) ->
     assert page["data"][0]["id"] == older
 
 
+@pytest.mark.promise("compaction-example-is-accepted", "native-compaction-is-forwarded")
 def test_a_compaction_directive_is_accepted_and_its_extensions_stay_here(
     provider: Provider, scripted_gateway: Gateway
 ) -> None:
@@ -239,6 +240,7 @@ def test_a_compaction_directive_is_accepted_and_its_extensions_stay_here(
     status, answer = post(scripted_gateway, "/v1/responses", body)
 
     assert (status, answer["status"]) == (200, "completed")
+    assert provider.asked[0]["context_management"] == [{"type": "compaction", "compact_threshold": 8000}]
     assert "strategy" not in json.dumps(provider.asked)
     assert "Summarize prior turns" not in json.dumps(provider.asked)
 
@@ -275,16 +277,13 @@ def test_the_microsandbox_example_holds_with_a_runtime_that_is_built(tmp_path: P
     assert (shell.type, shell.image, shell.cpus, shell.memory_mb) == ("bubblewrap", tmp_path / "alpine", 1.0, 512)
 
 
-def test_the_compaction_example_is_read_and_refused_only_for_being_enabled(tmp_path: Path) -> None:
+@pytest.mark.promise("toml-example-compaction-is-accepted")
+def test_the_compaction_example_is_read(tmp_path: Path) -> None:
     file = tmp_path / "limpet.toml"
     file.write_text(COMPACTION)
-    with pytest.raises(ConfigInvalid, match=r"features\.responses\.compaction\.enabled: .*not built yet"):
-        load_config(file, environ={})
-
-    file.write_text(COMPACTION.replace("enabled = true", "enabled = false"))
     compaction = load_config(file, environ={}).features.responses.compaction
     assert (compaction.default_strategy, compaction.default_threshold_tokens) == ("truncate", 12_000)
-    assert (compaction.keep_recent_items, compaction.default_prompt) == (6, "...")
+    assert (compaction.enabled, compaction.keep_recent_items, compaction.default_prompt) == (True, 6, "...")
 
 
 UNBUILT = {

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from limpet.config.storage import Storage
 from limpet.containers.settings import ContainerSettings
 from limpet.core.box_settings import BoxSettings
-from limpet.core.settings import Between, Later, Names
+from limpet.core.settings import Later, Names
 from limpet.egress.policy import read_policy
 from limpet.egress.settings import FetchSettings
 from limpet.guard.policy.policy import Policy
@@ -59,32 +59,13 @@ class Shell(BoxSettings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compaction:
-    enabled: bool = False
-    default_strategy: Literal["truncate", "llm"] = "truncate"
-    default_threshold_tokens: Annotated[int, Between(1000)] = 12_000
-    keep_recent_items: Annotated[int, Between(0)] = 6
-    default_prompt: str | None = None
-
-    def conflicts(self) -> Iterator[tuple[str, str]]:
-        """See `core.settings.Checked`."""
-        if self.enabled:
-            yield "enabled", "compaction is not built yet; leave it false"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Responses(ResponseSettings):
-    compaction: Compaction = field(default_factory=Compaction)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
     shell: Shell = field(default_factory=Shell)
     containers: ContainerSettings = field(default_factory=ContainerSettings)
     file_url: FetchSettings = field(default_factory=FetchSettings)
     quotas: QuotaSettings = field(default_factory=QuotaSettings)
     server_tools: ServerToolSettings = field(default_factory=ServerToolSettings)
-    responses: Responses = field(default_factory=Responses)
+    responses: ResponseSettings = field(default_factory=ResponseSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ COMMAND_DELTA = "response.shell_call_command.delta"
 COMMAND_DONE = "response.shell_call_command.done"
 OUTPUT_DELTA = "response.shell_call_output_content.delta"
 OUTPUT_DONE = "response.shell_call_output_content.done"
+COMPACTING = "response.compaction.compacting"
 
 TERMINAL = frozenset({COMPLETED, FAILED, INCOMPLETE})
 # The last event of a response that ended so. Clients know no event of its own for a cancelled one; its object has the status.

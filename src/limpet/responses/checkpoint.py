@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from limpet.responses.budgets import BudgetStop
+from limpet.responses.context_size import ContextSize
 from limpet.upstreams.endings import IncompleteReason, ResponseError
 from limpet.upstreams.upstream import BadArguments, CallBegun, CallMade, CommandText, Emit, ShellArguments, TurnEvent
 from limpet.upstreams.usage import Usage
@@ -39,7 +40,8 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     """`note` is what the model is told before its first turn. `turns` are done, with all their shell calls; what comes now begins at
     output index `next`, in that `step`. `turn` has ended and is not done: its calls are being carried out. `skipped` are the output
     indexes of items that the model is not told again: they belong to attempts that broke off. `wall_secs` is for how long the run was
-    carried, `newest` the usage of its newest turn, `stop` the budget for which that was the last."""
+    carried, `newest` the usage of its newest turn, `stop` the budget for which that was the last, `context` how large the
+    conversation has become."""
 
     version: int = VERSION
     note: str | None = None
@@ -53,6 +55,7 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     newest: Usage | None = None
     stop: BudgetStop | None = None
     turn: EndedTurn | None = None
+    context: ContextSize = msgspec.field(default_factory=ContextSize)
 
     def encoded(self) -> bytes:
         return msgspec.json.encode(self)

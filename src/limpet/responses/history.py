@@ -10,6 +10,7 @@ from limpet.core import exit_codes
 from limpet.core.errors import NotFound, RequestInvalid
 from limpet.responses.budgets import Spending
 from limpet.responses.command_output import model_copy
+from limpet.responses.compaction.compacted import is_sealed_here
 from limpet.responses.conversation_items import ConversationItems
 from limpet.responses.replay import replay
 from limpet.store.conversations import ConversationItemRecord
@@ -72,7 +73,7 @@ def _told(rows: Sequence[ConversationItemRecord], provider: str, characters: int
     for row in rows:
         if row.provider is None:
             told.append(next(given))
-        elif row.item is not None and (row.provider == provider or row.item["type"] != "reasoning"):
+        elif row.item is not None and (row.provider == provider or not is_providers_alone(row.item)):
             told.append(as_input(row.item, characters))
     return told
 
@@ -99,7 +100,7 @@ async def history(
         items += trimmed(record.input, earlier=items, characters=characters)
         said = (await replay(journal, record.id)).snapshot.items()
         is_own = record.provider == provider
-        items += [as_input(item, characters) for item in said if is_own or item["type"] != "reasoning"]
+        items += [as_input(item, characters) for item in said if is_own or not is_providers_alone(item)]
     spent = sum((spending_of(record.usage, record.spent) for record in chain), Spending())
     return History(items=items, container_id=chain[0].container_id, spent=spent)
 
@@ -143,6 +144,13 @@ def _not_found(response_id: str) -> NotFound:
         f"Previous response with id {response_id[:80]!r} not found. It was never stored (`store: false`), or was deleted.",
         param="previous_response_id",
         code="previous_response_not_found",
+    )
+
+
+def is_providers_alone(item: Json) -> bool:
+    """Whether only the provider that made the item can read it."""
+    return item["type"] == "reasoning" or (
+        item["type"] == "compaction" and not is_sealed_here(item.get("encrypted_content"))
     )
 
 

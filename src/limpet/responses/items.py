@@ -9,6 +9,7 @@ from limpet.core.errors import RequestInvalid
 from limpet.responses.validation import validated
 
 Json = dict[str, Any]
+MAX_SEALED_CHARACTERS = 20_971_520  # of a compaction
 MAX_CHARACTERS = 10 * 1024 * 1024  # of an input text, and of each stream of a command's output
 
 Id = Annotated[StrictStr, Field(min_length=1)]
@@ -127,6 +128,10 @@ class _Message(_Known):
     content: StrictStr | list[_Part]
 
 
+class _Compaction(_AnyItem):
+    encrypted_content: Annotated[StrictStr, Field(max_length=MAX_SEALED_CHARACTERS)]
+
+
 _ANY: TypeAdapter[_AnyItem] = TypeAdapter(_AnyItem)
 # The kinds of items that the gateway reads.
 KINDS: Mapping[str, type[BaseModel]] = {
@@ -138,6 +143,7 @@ KINDS: Mapping[str, type[BaseModel]] = {
     "shell_call": _ShellCall,
     "shell_call_output": _ShellOutput,
     "item_reference": _Reference,
+    "compaction": _Compaction,
 }
 _ADAPTERS: Mapping[str, TypeAdapter[Any]] = {kind: TypeAdapter(model) for kind, model in KINDS.items()}
 _TEXT: TypeAdapter[_TextPart] = TypeAdapter(_TextPart)

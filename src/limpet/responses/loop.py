@@ -12,6 +12,7 @@ from typing import Any
 from limpet.responses.budgets import BudgetStop
 from limpet.responses.checkpoint import Checkpoint, EndedTurn, packed, unpacked
 from limpet.responses.command_output import model_copy
+from limpet.responses.compaction.compactor import Compactor
 from limpet.responses.earlier_attempt import EarlierAttempt, ToldBefore
 from limpet.responses.history import as_input
 from limpet.responses.run_meter import RunMeter
@@ -90,6 +91,7 @@ class Run:
     is_prewarm: bool = False
     progress: Checkpoint = field(default_factory=Checkpoint)
     earlier: EarlierAttempt | None = None
+    compactor: Compactor | None = None
     calls_made: int = 0
     steering: Steering = field(default_factory=Steering)
     meter: RunMeter = field(default_factory=RunMeter)
@@ -121,6 +123,8 @@ async def _take_turns(run: Run) -> Ending:
             if (stop := run.meter.exhausted()) is not None:
                 return _stopped(stop)
             run.progress.stop = run.meter.last_turn()
+        if await _is_only_compacted(run):
+            break
         turn = await _take_turn(run)
         if turn.ended.status == "failed":
             return Ending(status="failed", error=turn.ended.error or NO_REASON)
@@ -140,6 +144,16 @@ async def _take_turns(run: Run) -> Ending:
             # A forced choice was followed; forcing it again would never let the model answer.
             run.options = {**run.options, "tool_choice": "auto"}
     return Ending(status="completed")
+
+
+async def _is_only_compacted(run: Run) -> bool:
+    """Compact the conversation where its time has come: between two turns, when each call has its output. True where no more was asked."""
+    if run.compactor is None or run.progress.turn is not None:
+        return False
+    is_done = run.compactor.order.is_triggered and run.progress.next > 0
+    if not is_done:
+        run.transcript = await run.compactor.fit(run.transcript, run.progress, run.writer)
+    return run.compactor.order.is_triggered
 
 
 def _client_must_act(run: Run, items: Sequence[Json]) -> bool:
@@ -238,6 +252,7 @@ async def _asked(run: Run) -> _TurnResult:
     if run.earlier is not None:
         run.progress.skipped += run.earlier.given_up
         run.earlier = None
+    run.progress.context.measure(taken.ended.usage, len(run.transcript))
     if (usage := taken.ended.usage) is not None:
         run.progress.newest = usage
         run.progress.usage = usage if run.progress.usage is None else run.progress.usage + usage

@@ -17,6 +17,7 @@ from limpet.responses.request_tools import ContainerAuto, ContainerReference, Lo
 from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Executions
 from limpet.store.responses import ResponseRecord
+from limpet.upstreams.upstream import LEFT_OUT
 
 Json = dict[str, Any]
 MOST_LOOKED_AT = 16  # containers of one input
@@ -163,6 +164,10 @@ def _traces_in(item: Json, holders: Mapping[str, ResponseRecord]) -> Iterator[Tr
         environment = item.get("environment")
         if isinstance(environment, dict) and environment.get("type") == "container_reference":
             yield Trace(environment["container_id"], ran_there=True)
+    if item["type"] == "compaction" or LEFT_OUT in item:
+        known = item.get("container_id") or (item.get(LEFT_OUT) or {}).get("container_id")
+        if isinstance(known, str):
+            yield Trace(known, ran_there=True)
     for named in _files_of(item):
         if isinstance(named, dict) and isinstance(named.get("container_id"), str):
             yield Trace(named["container_id"], ran_there=True)

@@ -12,10 +12,11 @@ from limpet.core import ids
 from limpet.core.clock import Clock
 from limpet.core.errors import LimpetError
 from limpet.responses.checkpoint import Checkpoint
-from limpet.responses.context_management import check_context_management
+from limpet.responses.compaction.expansion import check_triggers
+from limpet.responses.context_compaction import ContextCompaction
 from limpet.responses.conversation_items import AS_IT_IS, ConversationItems
 from limpet.responses.earlier_items import EarlierItems
-from limpet.responses.history import check_outputs, completed, trimmed
+from limpet.responses.history import History, check_outputs, completed, trimmed
 from limpet.responses.inputs import InputFiles, ResolvedFile, as_placed, marked, unmarked
 from limpet.responses.loop import LoopBounds, Run
 from limpet.responses.metrics import Metrics
@@ -25,6 +26,7 @@ from limpet.responses.request import CONVERSATION_END, ParsedRequest, restored
 from limpet.responses.request_tools import Local
 from limpet.responses.resource import resolved_tools
 from limpet.responses.run_meter import RunMeter, Spendings
+from limpet.responses.run_options import log_left_out, provider_options, with_note
 from limpet.responses.run_secrets import RunSecrets
 from limpet.responses.settings import ServerToolSettings
 from limpet.responses.shell_call import ShellCalls
@@ -66,6 +68,7 @@ class Preparer:
         files: InputFiles,
         conversations: ConversationItems,
         spendings: Spendings,
+        context: ContextCompaction,
     ) -> None:
         self._responses = responses
         self._executions = executions
@@ -82,6 +85,7 @@ class Preparer:
         self._metrics = metrics
         self._files = files
         self._spendings = spendings
+        self.context = context
         self._placement = Placement(containers, executions)
         self._earlier = EarlierItems(responses, journal, conversations, characters=self._limits.max_output_chars)
 
@@ -89,22 +93,23 @@ class Preparer:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
         selection = self._selected(asked, chosen.upstream)
-        check_context_management(asked, chosen.upstream)
-        before = await self._earlier.before(tenant, asked, provider=chosen.upstream.name)
+        check_triggers(asked.input)
+        before = await self._before(tenant, asked, chosen.upstream)
         asked, holders = await self._earlier.resolved(tenant, asked, before, provider=chosen.upstream.name)
-        check_outputs(before.items, asked.input)
+        opened = self.context.expanded(tenant, asked.input, earlier=before.items, upstream=chosen.upstream).opened
+        check_outputs([*before.items, *opened], asked.input)
         response_id = ids.new_id(ids.RESPONSE)
         await self._spendings.look(tenant)
         meter = RunMeter(self._spendings.budget(tenant, response_id, asked, conversation=before.spent))
         asked = replace(asked, input=unmarked(asked.input))
 
         async def find() -> ShellTarget:
-            return await self._placement.target(tenant, asked, before=before, holders=holders, response_id=response_id)
+            traced = replace(before, items=[*before.items, *opened])
+            return await self._placement.target(tenant, asked, before=traced, holders=holders, response_id=response_id)
 
         asked, target = await self._settle(tenant, asked, find, upstream=chosen.upstream)
-        given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
-        transcript = await self._told(tenant, completed([*before.items, *given]))
-        notes = selection.notes(chosen.upstream.name)
+        transcript = await self._transcript(tenant, asked.input, before, chosen.upstream)
+        notes = [*selection.notes(chosen.upstream.name), *self.context.notes(asked, chosen.upstream)]
         record = self._record(tenant, asked, target, response_id, provider=chosen.upstream.name, notes=notes)
         if asked.conversation_id is not None:
             record.request[CONVERSATION_END] = before.end
@@ -112,10 +117,7 @@ class Preparer:
             chosen=chosen, selection=selection, target=target, transcript=transcript, record=record, meter=meter
         )
         make_run = self._run_maker(asked, parts, self._host(keeps_commands, meter))
-        if left_out := list(selection.left_out):
-            log.warning(
-                "tools_left_out", response_id=record.id, tenant=tenant, provider=record.provider, tools=left_out
-            )
+        log_left_out(record, selection)
         return Prepared(
             record=record,
             is_stored=asked.is_stored,
@@ -133,19 +135,19 @@ class Preparer:
         """What the provider would be asked first. Nothing is made. Raises RequestError."""
         chosen = self._router.find(asked.body.model)
         selection = self._selected(asked, chosen.upstream)
-        before = await self._earlier.before(tenant, asked, provider=chosen.upstream.name, end=AS_IT_IS)
+        before = await self._before(tenant, asked, chosen.upstream, end=AS_IT_IS)
         asked, _ = await self._earlier.resolved(tenant, asked, before, provider=chosen.upstream.name)
-        check_outputs(before.items, asked.input)
+        opened = self.context.expanded(tenant, asked.input, earlier=before.items, upstream=chosen.upstream).opened
+        check_outputs([*before.items, *opened], asked.input)
         is_local = asked.shell is not None and isinstance(asked.shell.environment, Local)
         items = unmarked(asked.input) if asked.shell is None or is_local else as_placed(asked.input)
-        given = trimmed(items, earlier=before.items, characters=self._limits.max_output_chars)
         return chosen.upstream, Turn(
             model=chosen.model,
-            input=await self._told(tenant, completed([*before.items, *given])),
+            input=await self._transcript(tenant, items, before, chosen.upstream),
             instructions=asked.body.instructions,
             tools=selection.tools,
             shell=self._shell(asked, ShellTarget(environment={"type": "local"} if is_local else None)),
-            options=_options(asked, selection),
+            options=provider_options(asked, selection, chosen.upstream),
         )
 
     async def record(self, prepared: Prepared) -> None:
@@ -178,8 +180,7 @@ class Preparer:
         chosen = self._router.find(record.model)
         selection = self._selected(asked, chosen.upstream)
         end = record.request.get(CONVERSATION_END)
-        before = await self._earlier.before(record.tenant, asked, provider=chosen.upstream.name, end=end)
-        given = trimmed(asked.input, earlier=before.items, characters=self._limits.max_output_chars)
+        before = await self._before(record.tenant, asked, chosen.upstream, end=end)
         await self._spendings.look(record.tenant)
         meter = RunMeter(self._spendings.budget(record.tenant, record.id, asked, conversation=before.spent))
         parts = RunParts(
@@ -190,7 +191,7 @@ class Preparer:
                 await self._placement.given(record.tenant, asked, record.container_id, note=progress.note),
                 secrets=secrets,
             ),
-            transcript=await self._told(record.tenant, completed([*before.items, *given])),
+            transcript=await self._transcript(record.tenant, asked.input, before, chosen.upstream),
             record=record,
             begun=begun,
         )
@@ -208,15 +209,25 @@ class Preparer:
         )
 
     def _run_maker(self, asked: ParsedRequest, parts: RunParts, host: ShellHost) -> Callable[[Writer], Run]:
+        shell = self._shell(asked, parts.target)
+        compactor = self.context.compactor(
+            asked,
+            chosen=parts.chosen,
+            target=parts.target,
+            shell=shell,
+            tenant=parts.record.tenant,
+            response_id=parts.record.id,
+        )
+
         def make_run(writer: Writer) -> Run:
             return Run(
                 upstream=parts.chosen.upstream,
                 model=parts.chosen.model,
-                instructions=_with_note(asked.body.instructions, parts.target.note),
+                instructions=with_note(asked.body.instructions, parts.target.note),
                 transcript=parts.transcript,
                 tools=parts.selection.tools,
-                options=_options(asked, parts.selection),
-                shell=self._shell(asked, parts.target),
+                options=provider_options(asked, parts.selection, parts.chosen.upstream),
+                shell=shell,
                 environment=parts.target.environment or {},
                 calls=self._calls(asked, parts, host, writer),
                 bounds=LoopBounds(
@@ -228,6 +239,7 @@ class Preparer:
                 response_id=parts.record.id,
                 streams_shell=self._streams_output,
                 is_prewarm=asked.is_prewarm,
+                compactor=compactor,
                 meter=parts.meter,
             )
 
@@ -289,6 +301,18 @@ class Preparer:
                     await self._containers.delete(container.tenant, container.id)
             raise
         return marked(asked.input, gathered, rows)
+
+    async def _before(
+        self, tenant: str, asked: ParsedRequest, upstream: Upstream, *, end: int | None = None
+    ) -> History:
+        before = await self._earlier.before(tenant, asked, provider=upstream.name, end=end)
+        return self.context.chained(tenant, before, upstream)
+
+    async def _transcript(self, tenant: str, items: Sequence[Json], before: History, upstream: Upstream) -> list[Json]:
+        """All that the model is told of the conversation, `items` last."""
+        given = trimmed(items, earlier=before.items, characters=self._limits.max_output_chars)
+        whole = self.context.expanded(tenant, given, earlier=before.items, upstream=upstream)
+        return await self._told(tenant, completed(whole.items))
 
     async def _told(self, tenant: str, items: list[Json]) -> list[Json]:
         directory = self._data if self._data.startswith("/") else "$LIMPET_DATA"
@@ -357,15 +381,3 @@ class Preparer:
             writer=writer,
             begun=parts.begun,
         )
-
-
-def _with_note(instructions: str | None, note: str | None) -> str | None:
-    """What the model must know before its first turn ends its instructions."""
-    if note is None:
-        return instructions
-    return f"Note: {note}" if instructions is None else f"{instructions}\n\nNote: {note}"
-
-
-def _options(asked: ParsedRequest, selection: ToolSelection) -> Json:
-    options = asked.options()
-    return options if selection.choice is None else {**options, "tool_choice": selection.choice}

@@ -17,6 +17,9 @@ from limpet.core import events as ev
 from limpet.core.errors import LimpetError, StoreError
 from limpet.responses import checkpoint as checkpoints
 from limpet.responses.checkpoint import Checkpoint
+from limpet.responses.compaction.compacted import ContextSealer
+from limpet.responses.compaction.compactor import is_own
+from limpet.responses.compaction.expansion import behind_newest
 from limpet.responses.earlier_attempt import EarlierAttempt
 from limpet.responses.failures import closed_item
 from limpet.responses.history import as_input
@@ -73,7 +76,8 @@ class Recovery:
         writer.step = progress.step if turn is None else turn.step
         prepared.writer = writer
         try:
-            await self._restore(prepared.run(), writer.snapshot, progress)
+            sealer = self.preparer.context.sealer_of(record.tenant)
+            await self._restore(prepared.run(), writer.snapshot, progress, sealer)
             if turn is None and entries:
                 await self._close_unfinished(prepared.run())
         except BaseException:
@@ -82,11 +86,12 @@ class Recovery:
             raise
         return prepared
 
-    async def _restore(self, run: Run, snapshot: Snapshot, progress: Checkpoint) -> None:
+    async def _restore(self, run: Run, snapshot: Snapshot, progress: Checkpoint, sealer: ContextSealer) -> None:
         run.progress = progress
         run.calls_made = progress.calls_made
         if progress.turns and run.options.get("tool_choice") not in (None, "auto", "none"):
             run.options = {**run.options, "tool_choice": "auto"}
+        _take_in_compactions(snapshot, progress)
         for index in range(progress.next):
             if index in progress.skipped:
                 continue
@@ -94,11 +99,12 @@ class Recovery:
             run.transcript.append(as_input(item, run.bounds.model_characters))
             if item["type"] == "shell_call_output" and run.calls is not None:
                 await run.calls.recall(item)
+        run.transcript = behind_newest(run.transcript, sealer)
 
     async def _close_unfinished(self, run: Run) -> None:
         """What the turn that broke off had told in part ends here; what it had told whole may come again."""
         snapshot, progress = run.writer.snapshot, run.progress
-        unfinished = snapshot.unfinished()
+        unfinished = [index for index in snapshot.unfinished() if not is_own(snapshot.item(index))]
         progress.skipped += [index for index in unfinished if index not in progress.skipped]
         if unfinished:
             await run.writer.keep(progress.encoded())
@@ -107,7 +113,7 @@ class Recovery:
         whole = [
             (index, snapshot.item(index))
             for index in range(progress.next, snapshot.next_index)
-            if index not in progress.skipped
+            if index not in progress.skipped and not is_own(snapshot.item(index))
         ]
         run.earlier = EarlierAttempt(deque(whole)) if whole else None
 
@@ -127,3 +133,12 @@ class Recovery:
             snapshot=state.snapshot,
             told=entries[len(kept) :],
         )
+
+
+def _take_in_compactions(snapshot: Snapshot, progress: Checkpoint) -> None:
+    """A compaction that was told whole stands, also where the checkpoint behind it was not written; one that was not is made again."""
+    while progress.turn is None and progress.next < snapshot.next_index and is_own(snapshot.item(progress.next)):
+        if progress.next in snapshot.unfinished():
+            return
+        progress.next += 1
+        progress.context.compact(0)

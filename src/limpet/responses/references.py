@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from limpet.core.errors import RequestInvalid
-from limpet.responses.history import as_input
+from limpet.responses.history import as_input, is_providers_alone
 from limpet.responses.replay import replay
 from limpet.store.conversations import ConversationItemRecord
 from limpet.store.journal import Journal
@@ -48,7 +48,7 @@ async def resolved(
         told.add(item["id"])
         if provider_of is None:
             whole.append(found)
-        elif found["type"] != "reasoning" or provider in (None, provider_of):
+        elif provider in (None, provider_of) or not is_providers_alone(found):
             whole.append(as_input(found, characters))
     return whole
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
 
 from limpet.core.errors import RequestInvalid
+from limpet.responses.compaction_settings import LEAST_THRESHOLD, Strategy
 from limpet.responses.items import input_items
 from limpet.responses.request_tools import CustomTool, FunctionTool, NamespaceTool, ShellTool
 from limpet.responses.run_queue import Rank
@@ -18,6 +19,7 @@ from limpet.responses.validation import validated
 from limpet.store.responses import ResponseRecord
 
 Json = dict[str, Any]
+MAX_PROMPT = 32_768  # characters of a prompt for summaries
 
 _NOT_BUILT = {
     "multi_agent": "Several agents in one response, a beta, are not served here. Leave `multi_agent` out.",
@@ -65,9 +67,13 @@ class PromptCacheOptions(BaseModel):
 
 
 class ContextManagement(BaseModel):
+    """`strategy` and `prompt` are extensions of the gateway's."""
+
     model_config = ConfigDict(extra="allow")
     type: Literal["compaction"]
-    compact_threshold: Annotated[StrictInt, Field(ge=1000)] | None = None
+    compact_threshold: Annotated[StrictInt, Field(ge=LEAST_THRESHOLD)] | None = None
+    strategy: Strategy | None = None
+    prompt: Annotated[StrictStr, Field(max_length=MAX_PROMPT)] | None = None
 
 
 Included = Literal[
@@ -196,6 +202,11 @@ class ParsedRequest:
     def conversation_id(self) -> str | None:
         named = self.body.conversation
         return named.id if isinstance(named, ConversationReference) else named
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether the conversation is only to be compacted."""
+        return bool(self.input) and self.input[-1]["type"] == "compaction_trigger"
 
     @property
     def is_prewarm(self) -> bool:

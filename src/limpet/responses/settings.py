@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from limpet.containers.settings import ShellLimits
 from limpet.core.settings import Between, Positive, Seconds
+from limpet.responses.compaction_settings import CompactionSettings
 
 WhenUnsupported = Literal["drop", "refuse"]
 
@@ -54,3 +55,4 @@ class ResponseSettings:
     max_running_per_tenant: Positive | None = None
     max_queued_per_tenant: Positive = 1000
     budgets: BudgetSettings = field(default_factory=BudgetSettings)
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)

@@ -35,6 +35,7 @@ from limpet.egress.resolver import Resolve, system_resolve
 from limpet.egress.settings import FetchSettings
 from limpet.ingress.server import HttpServer, listening_socket
 from limpet.ingress.settings import AuthSettings, ServerSettings
+from limpet.responses.context_compaction import ContextCompaction
 from limpet.responses.conversation_items import ConversationItems
 from limpet.responses.conversations import ConversationService
 from limpet.responses.engine import owner_in
@@ -294,6 +295,12 @@ def _service(
         files=inputs,
         conversations=ConversationItems(Conversations(database, clock=clock)),
         spendings=spendings,
+        context=ContextCompaction(
+            settings=settings.responses.compaction,
+            sealer=Sealer(settings.home, key=settings.server.secret_key, previous=settings.server.secret_key_previous),
+            containers=manager,
+            directory=settings.data,
+        ),
     )
     return ResponseService(
         responses=rows,

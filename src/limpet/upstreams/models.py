@@ -56,6 +56,7 @@ class ModelsUpstream:
     """One translated provider; its models know the shell as a function."""
 
     has_native_shell = False
+    compaction = None
     tool_types = TOOL_TYPES
 
     def __init__(

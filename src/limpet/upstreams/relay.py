@@ -20,6 +20,7 @@ from limpet.upstreams.endpoints import Access, endpoint_of
 from limpet.upstreams.key_filter import KeyFilter, hide_key
 from limpet.upstreams.known_models import ModelListing, listed_models
 from limpet.upstreams.refusals import refusal
+from limpet.upstreams.relay_compaction import RelayCompaction
 from limpet.upstreams.relay_events import RelayEventReader
 from limpet.upstreams.relay_request import request_body
 from limpet.upstreams.retries import RetryBudget, told_wait
@@ -51,6 +52,12 @@ class RelayUpstream:
         self._retries = retries
         self._clock = clock or SystemClock()
         self._client: ProviderClient | None = None
+        self.compaction = self._compaction() if settings.native_compaction else None
+
+    def _compaction(self) -> RelayCompaction:
+        return RelayCompaction(
+            self.name, self._endpoint, native_shell=self.has_native_shell, client=lambda: self._client
+        )
 
     async def __aenter__(self) -> Self:
         self._client = ProviderClient(self._settings, retries=self._retries, clock=self._clock)

@@ -10,7 +10,7 @@ from typing import Any
 
 from limpet.core.ids import CONTAINER, REASONING, is_id
 from limpet.upstreams import shell_function
-from limpet.upstreams.upstream import Turn
+from limpet.upstreams.upstream import LEFT_OUT, Turn
 
 SEALED_REASONING = "reasoning.encrypted_content"
 # What ties a request to the gateway's own state; a provider without state cannot know it.
@@ -69,10 +69,16 @@ def _input(items: Sequence[Mapping[str, Any]], *, native_shell: bool) -> list[Ma
                 if _can_be_read_there(item):
                     sent.append(item)
             case "message":
-                sent.append(_without_our_citations(item))
+                sent.append(_without_our_citations(_without_our_key(item)))
+            case "compaction":
+                sent.append({key: value for key, value in item.items() if key != "container_id"})
             case _:
                 sent.append(item)
     return sent
+
+
+def _without_our_key(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in item.items() if key != LEFT_OUT} if LEFT_OUT in item else item
 
 
 def _native_call(item: Mapping[str, Any]) -> dict[str, Any]:

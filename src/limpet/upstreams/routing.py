@@ -25,7 +25,8 @@ class ProviderSettings:
     `azure_openai` it is the resource's, which is required; there `deployments` names what serves a model, where it has another name,
     `api_version` is one of the dated APIs (None: the v1 API), and without a key a token of Microsoft Entra ID is taken for `entra_scope`.
     `models` are names or glob patterns of the models that it serves; none at all is every model, by the name `provider/model` only.
-    `native_shell = False` shows a Responses-native provider a function tool in place of its own shell tool. Times are
+    `native_shell = False` shows a Responses-native provider a function tool in place of its own shell tool; with
+    `native_compaction = False` the gateway compacts its conversations, as it does for all others. Times are
     in seconds: `connect_timeout_secs` to reach the provider, `first_byte_timeout_secs` from the request to the first byte of its
     answer, `idle_timeout_secs` between two bytes, `retry_budget_secs` after the first failure until it is asked for the last time,
     at most `max_retries` times again.
@@ -40,6 +41,7 @@ class ProviderSettings:
     api_version: str | None = None
     entra_scope: str | None = None
     native_shell: bool = True
+    native_compaction: bool = True
     connect_timeout_secs: Seconds = 10.0
     first_byte_timeout_secs: Seconds = 120.0
     idle_timeout_secs: Seconds = 120.0

@@ -13,7 +13,16 @@ from limpet.core.ids import CALL, new_id
 from limpet.upstreams.function_names import TOOL_TYPES
 from limpet.upstreams.item_events import Message
 from limpet.upstreams.refusals import refuse_hosted_tools
-from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, ShellArguments, Turn, TurnEnded, TurnEvent
+from limpet.upstreams.upstream import (
+    LEFT_OUT,
+    CallBegun,
+    CallMade,
+    CommandText,
+    ShellArguments,
+    Turn,
+    TurnEnded,
+    TurnEvent,
+)
 from limpet.upstreams.usage import Usage
 
 LANGUAGES = frozenset({"sh", "bash", "shell"})
@@ -49,6 +58,7 @@ class ScriptUpstream:
 
     type = "script"
     has_native_shell = False
+    compaction = None
     tool_types = TOOL_TYPES
 
     def __init__(self, name: str = "limpet") -> None:
@@ -73,7 +83,7 @@ class ScriptUpstream:
         refuse_hosted_tools(turn, provider=self.name)
         message, later = _split(turn.input)
         blocks = shell_blocks(_text_of(message))
-        answered = sum(item.get("type") == "shell_call_output" for item in later)
+        answered = sum(map(_outputs, later))
         may_call = turn.shell is not None and turn.options.get("tool_choice") != "none"
         if may_call and answered < len(blocks):
             said = blocks[answered]
@@ -122,6 +132,12 @@ def _split(items: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], Seque
         if items[at].get("role") == "user" and items[at].get("type", "message") == "message":
             return items[at], items[at + 1 :]
     return {}, items
+
+
+def _outputs(item: Mapping[str, Any]) -> int:
+    """The shell outputs that the item is, or stands for."""
+    left_out: Mapping[str, int] = item.get(LEFT_OUT) or {}
+    return int(item.get("type") == "shell_call_output") + left_out.get("outputs", 0)
 
 
 def _text_of(message: Mapping[str, Any]) -> str:

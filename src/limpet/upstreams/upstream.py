@@ -12,6 +12,10 @@ from typing import Any, Literal, Protocol, Self
 from limpet.upstreams.endings import IncompleteReason, ResponseError
 from limpet.upstreams.usage import Usage
 
+# On a message of `Turn.input` that stands for items which were left out, an object: `items` of them, `outputs` of the shell among them
+# that came after the newest message of the user. It is the gateway's own and goes to no provider.
+LEFT_OUT = "limpet_left_out"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellOffer:
@@ -107,6 +111,15 @@ class TurnEnded:
 TurnEvent = Emit | CallBegun | CommandText | CallMade | TurnEnded
 
 
+class ProviderCompaction(Protocol):
+    """What compacts conversations at a provider."""
+
+    async def compact(self, turn: Turn) -> dict[str, Any]:
+        """The provider's own answer to `POST /responses/compact`: `output` is a list of items, one of them a compaction. Raises
+        UpstreamRefused."""
+        ...
+
+
 class Upstream(Protocol):
     """A provider. Constructors only store; `async with` opens and closes its client."""
 
@@ -123,6 +136,12 @@ class Upstream(Protocol):
     @property
     def has_native_shell(self) -> bool:
         """Whether its models know a shell tool of their own."""
+        ...
+
+    @property
+    def compaction(self) -> ProviderCompaction | None:
+        """What compacts conversations there. Such a provider also follows `context_management` and `compaction_trigger` in a turn, and
+        reads the items that it sealed; None: the gateway does it."""
         ...
 
     @property

@@ -22,7 +22,10 @@ TOOL = (
         id="context-management-is-never-dropped",
         owed_by="A1",
         decided="fields of OpenAI's requests",
-        says="`context_management` is handed to providers of type `openai`; with all others it is refused by its name.",
+        says=(
+            "`context_management` is handed to providers that speak the Responses API; with all others the gateway compacts, or, where "
+            "that is switched off, says in `notes` and in the log that it was not followed."
+        ),
     ),
     Promise(
         id="item-references-are-resolved",
