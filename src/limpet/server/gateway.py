@@ -265,6 +265,15 @@ def sealer_of(settings: GatewaySettings) -> Sealer:
     return Sealer(settings.home, key=settings.server.secret_key, previous=settings.server.secret_key_previous)
 
 
+def _context(settings: GatewaySettings, manager: ContainerManager) -> ContextCompaction:
+    return ContextCompaction(
+        settings=settings.responses.compaction,
+        sealer=Sealer(settings.home, key=settings.server.secret_key, previous=settings.server.secret_key_previous),
+        containers=manager,
+        directory=settings.data,
+    )
+
+
 def _service(
     settings: GatewaySettings,
     database: Database,
@@ -295,12 +304,7 @@ def _service(
         files=inputs,
         conversations=ConversationItems(Conversations(database, clock=clock)),
         spendings=spendings,
-        context=ContextCompaction(
-            settings=settings.responses.compaction,
-            sealer=Sealer(settings.home, key=settings.server.secret_key, previous=settings.server.secret_key_previous),
-            containers=manager,
-            directory=settings.data,
-        ),
+        context=_context(settings, manager),
     )
     return ResponseService(
         responses=rows,
