@@ -175,8 +175,6 @@ LATER = [
     ("[features.shell]\ntype = 'opensandbox'\nendpoint = 'http://x'", "features.shell.type"),
     ("[features.shell]\ntype = 'passthrough_openai'", "features.shell.type"),
     ("[features.shell]\ntype = 'client_passthrough'", "features.shell.type"),
-    ("[providers.a]\ntype = 'bedrock'\nregion = 'x'", "providers.a.type"),
-    ("[providers.a]\ntype = 'vertex'", "providers.a.type"),
 ]
 
 

@@ -16,6 +16,7 @@ from limpet.upstreams.endpoints import AzureEndpoint
 from limpet.upstreams.relay import RelayUpstream
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.upstream import Turn, TurnEnded
+from tests.support.providers.azure import ScriptedAzure
 from tests.support.providers.openai_responses import ScriptedResponses
 from tests.support.providers.server import Scripted
 from tests.support.providers.turns import Refuse, reply
@@ -24,20 +25,6 @@ from tests.upstreams.questions import KEY, QUESTION, QUICK, asked, text_of
 pytestmark = pytest.mark.anyio
 TURN = Turn(model="gpt-5", input=[QUESTION])
 TOKEN = "eyJ0eXAiOiJKV1QiLCJhbGciOiJub25lIn0.canary-4471"
-
-
-class ScriptedAzure(ScriptedResponses):
-    """A resource of Azure OpenAI; `path` holds for the v1 API and the dated ones."""
-
-    prefix = "/openai"
-
-    def __init__(self, turns: tuple[Scripted, ...], *, path: str = "/responses") -> None:
-        super().__init__(turns)
-        self.path = path
-
-    @property
-    def resource(self) -> str:
-        return self.base_url.removesuffix("/openai")
 
 
 class ScriptedIdentity(ScriptedResponses):
@@ -49,11 +36,9 @@ class ScriptedIdentity(ScriptedResponses):
 
 
 @asynccontextmanager
-async def azure(
-    *turns: Scripted, path: str = "/responses", **settings: Any
-) -> AsyncIterator[tuple[ScriptedAzure, Any]]:
+async def azure(*turns: Scripted, is_dated: bool = False, **settings: Any) -> AsyncIterator[tuple[ScriptedAzure, Any]]:
     with anyio.fail_after(20):
-        async with ScriptedAzure(turns, path=path) as server:
+        async with ScriptedAzure(turns, is_dated=is_dated) as server:
             given = ProviderSettings(name="acme", type="azure_openai", base_url=server.resource, **settings)
             async with RelayUpstream(given, retries=QUICK) as upstream:
                 yield server, upstream
@@ -61,7 +46,7 @@ async def azure(
 
 async def test_a_turn_goes_where_the_official_client_sends_it() -> None:
     settings: dict[str, Any] = {"api_key": Secret(KEY), "api_version": "2025-04-01-preview"}
-    async with azure(reply("ours"), reply("theirs"), **settings) as (server, upstream):
+    async with azure(reply("ours"), reply("theirs"), is_dated=True, **settings) as (server, upstream):
         events = await asked(upstream, TURN)
         async with openai.AsyncAzureOpenAI(
             azure_endpoint=server.resource, api_key=KEY, api_version="2025-04-01-preview", max_retries=0
@@ -75,7 +60,7 @@ async def test_a_turn_goes_where_the_official_client_sends_it() -> None:
 
 
 async def test_without_a_version_it_is_the_v1_api_and_a_deployment_has_its_own_name() -> None:
-    async with azure(reply("hi"), path="/v1/responses", api_key=Secret(KEY), deployments={"gpt-5": "team-gpt5-eu"}) as (
+    async with azure(reply("hi"), api_key=Secret(KEY), deployments={"gpt-5": "team-gpt5-eu"}) as (
         server,
         upstream,
     ):
@@ -97,7 +82,7 @@ async def test_without_a_key_a_token_of_the_machines_identity_is_sent_and_never_
 ) -> None:
     async with (
         ScriptedIdentity() as identity,
-        azure(reply("hi"), Refuse(401, f"bad token {TOKEN}"), path="/v1/responses") as (server, upstream),
+        azure(reply("hi"), Refuse(401, f"bad token {TOKEN}")) as (server, upstream),
     ):
         monkeypatch.setenv("IDENTITY_ENDPOINT", f"{identity.base_url}/token")
         monkeypatch.setenv("IDENTITY_HEADER", "header-of-the-machine")
@@ -125,7 +110,7 @@ async def test_without_any_credential_the_turn_is_refused_with_what_to_do(
 
 async def test_a_filtered_prompt_is_told_in_azures_words() -> None:
     body = b'{"error": {"code": "content_filter", "message": "The prompt was filtered.", "param": "prompt", "innererror": {}}}'
-    async with azure(Refuse(400, "", body=body), path="/v1/responses", api_key=Secret(KEY)) as (_, upstream):
+    async with azure(Refuse(400, "", body=body), api_key=Secret(KEY)) as (_, upstream):
         with pytest.raises(UpstreamRefused, match=r"The prompt was filtered\.") as refused:
             await asked(upstream, TURN)
     assert (refused.value.status, refused.value.code) == (400, "content_filter")

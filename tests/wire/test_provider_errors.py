@@ -164,11 +164,13 @@ def test_what_the_client_did_wrong_is_told_as_the_provider_told_it(
         "code": "unsupported_value",
     }
     said = wrong if voice.kind.name == "anthropic" else wrong | {"param": "temperature"}
-    voice.play(Refuse(400, body=json.dumps({"type": "error", "error": said}).encode()))
+    body = json.dumps({"type": "error", "error": said}).encode()
+    own_code = voice.kind.refusal_code
+    voice.play(Refuse(400, wrong["message"]) if own_code else Refuse(400, body=body))
     told, error = refused(speaking_gateway, voice, streamed=streamed, temperature=1.5)
 
-    assert (told, error["type"], error["code"]) == (400, "invalid_request_error", "unsupported_value")
-    assert error["param"] == said.get("param")
+    assert (told, error["type"], error["code"]) == (400, "invalid_request_error", own_code or "unsupported_value")
+    assert error["param"] == (None if own_code else said.get("param"))
     assert "Unsupported value: 'temperature'." in error["message"]
 
 
@@ -213,6 +215,8 @@ def test_an_answer_that_breaks_off_ends_failed_and_keeps_what_there_was(
 @pytest.mark.promise("shell-call-done-is-completed-unless-its-arguments-broke-off")
 def test_a_call_that_broke_off_is_never_run(speaking_gateway: Gateway, voice: Voice) -> None:
     """The command is whole as far as it came: cut anywhere, it would mean something else."""
+    if not voice.kind.cuts_arguments:
+        pytest.skip("this wire sends a call's arguments whole")
     call = voice.shell("touch ran; echo and this is a long command that has a good many pieces")
     frames = 7 if voice.is_responses else 4
     voice.play(reply(call, cut_after=frames), voice.shell("ls", call_id="call_ls"), "Done.")

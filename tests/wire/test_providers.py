@@ -1,5 +1,6 @@
 """The same request behind every kind of provider: the shell runs, the client sees OpenAI's shapes, the model is told what it must know."""
 
+import base64
 import json
 from typing import Any
 
@@ -50,8 +51,13 @@ def check_sent(voice: Voice) -> None:
         sent = json.dumps(request.body)
         assert [ours for ours in OURS if ours in sent] == []
         assert KEY not in sent
-        assert [name for name, value in request.headers.items() if KEY in value] in (["authorization"], ["x-api-key"])
-        assert request.body["stream"] is True
+        assert [name for name, value in request.headers.items() if KEY in value] in (
+            ["authorization"],
+            ["x-api-key"],
+            ["x-goog-api-key"],
+            ["api-key"],
+        )
+        assert request.body.get("stream") is True or voice.kind.streams_by_address
         if voice.is_responses:
             check_create_response(request.body)
             assert request.body["store"] is False
@@ -78,8 +84,11 @@ def test_a_text_is_relayed_whole(speaking_gateway: Gateway, voice: Voice, stream
     (told,) = voice.told
     assert told.instructions == "Be kind."
     assert told.tools == {}
-    (body,) = voice.bodies
-    assert (body["model"], body["temperature"]) == ("scripted-1", 0.5)
+    (request,) = voice.provider.server.requests
+    options = request.body.get("inferenceConfig") or request.body.get("generationConfig") or request.body
+    assert options["temperature"] == 0.5
+    assert request.body.get("model", voice.kind.model_name) == voice.kind.model_name
+    assert "model" in request.body or voice.kind.model_name in request.path
 
 
 @STREAMED
@@ -97,6 +106,12 @@ def test_reasoning_is_shown_and_goes_back_to_who_thought_it(
             assert [(each["thinking"], each["signature"]) for each in thoughts] == [
                 ("I should look.", "sealed-by-the-provider")
             ]
+        case "bedrock":
+            assert [each["reasoningText"] for each in thoughts] == [
+                {"text": "I should look.", "signature": "sealed-by-the-provider"}
+            ]
+        case "gemini":
+            assert [base64.b64decode(each["thoughtSignature"]) for each in thoughts] == [b"sealed-by-the-provider"]
         case "chat":
             assert [each["reasoning_content"] for each in thoughts] == ["I should look."]
         case _:
@@ -104,7 +119,7 @@ def test_reasoning_is_shown_and_goes_back_to_who_thought_it(
 
 
 @STREAMED
-@pytest.mark.promise("shell-works-behind-any-provider")
+@pytest.mark.promise("shell-works-behind-any-provider", "shell-works-behind-bedrock-vertex-and-azure")
 def test_a_shell_call_runs_in_the_box_and_the_model_gets_its_output(
     speaking_gateway: Gateway, voice: Voice, streamed: bool
 ) -> None:
@@ -133,6 +148,16 @@ def test_a_shell_call_runs_in_the_box_and_the_model_gets_its_output(
         # A function's output also says what was written; the native one has no place for that.
         head, files = given.split("\n\nfiles written:\n")
         assert (head, "where (" in files) == (expected, True)
+
+
+@pytest.mark.promise("shell-works-behind-bedrock-vertex-and-azure")
+def test_a_shell_call_behind_azure_runs_in_the_box_too(speaking_gateway: Gateway, voices: dict[str, Voice]) -> None:
+    voice = voices["azure"]
+    voice.play(voice.shell("echo $((6*7))"), "It is 42.")
+    response = ask(speaking_gateway, voice)
+
+    assert kinds_of(response) == ["shell_call", "shell_call_output", "message"]
+    assert voice.told[1].results == [("call_shell_1", voice.result("42\n"))]
 
 
 @pytest.mark.promise("shell-works-behind-any-provider")

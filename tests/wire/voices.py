@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.providers.anthropic import ScriptedAnthropic
+from tests.support.providers.azure import ScriptedAzure
+from tests.support.providers.bedrock import ScriptedBedrock
+from tests.support.providers.gemini import ScriptedGemini
 from tests.support.providers.openai_chat import ScriptedChat
 from tests.support.providers.openai_responses import ScriptedResponses
 from tests.support.providers.server import Scripted, ScriptedServer
@@ -41,6 +44,10 @@ class Kind:
     settings: str
     forced_shell: Json
     has_native_shell: bool = False
+    model_name: str = "scripted-1"
+    streams_by_address: bool = False
+    refusal_code: str | None = None  # for what the request did wrong, where it has words of its own
+    cuts_arguments: bool = True  # whether a call's arguments come in pieces
 
 
 KINDS = {
@@ -55,9 +62,30 @@ KINDS = {
         ),
         Kind("chat", ScriptedChat, 'type = "openai_chat"', {"type": "function", "function": {"name": "shell"}}),
         Kind("anthropic", ScriptedAnthropic, 'type = "anthropic"', {"type": "tool", "name": "shell"}),
+        Kind(
+            "bedrock",
+            ScriptedBedrock,
+            'type = "bedrock"\nregion = "eu-west-1"',
+            {"tool": {"name": "shell"}},
+            model_name="anthropic.claude-scripted-1",
+            streams_by_address=True,
+            refusal_code="ValidationException",
+        ),
+        Kind(
+            "gemini",
+            ScriptedGemini,
+            'type = "vertex"',
+            {"mode": "ANY", "allowed_function_names": ["shell"]},
+            model_name="gemini-scripted-1",
+            streams_by_address=True,
+            refusal_code="INVALID_ARGUMENT",
+            cuts_arguments=False,
+        ),
     )
 }
-TRANSLATED = ("chat", "anthropic")
+TRANSLATED = ("chat", "anthropic", "bedrock", "gemini")
+# The wire of "native" at other addresses: one test takes its road.
+AZURE = Kind("azure", ScriptedAzure, 'type = "azure_openai"', {"type": "shell"}, has_native_shell=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +97,11 @@ class Voice:
 
     @property
     def model(self) -> str:
-        return f"{self.kind.name}/scripted-1"
+        return f"{self.kind.name}/{self.kind.model_name}"
 
     @property
     def is_responses(self) -> bool:
-        return self.kind.wire is ScriptedResponses
+        return issubclass(self.kind.wire, ScriptedResponses)
 
     def play(self, *turns: Said | str | tuple[Said | str, ...] | Scripted) -> None:
         self.provider.play(*turns)
@@ -105,8 +133,7 @@ class Voice:
     @property
     def told(self) -> list[Told]:
         """The requests since `play`."""
-        read = {ScriptedResponses: _responses, ScriptedChat: _chat, ScriptedAnthropic: _anthropic}[self.kind.wire]
-        return [read(body) for body in self.bodies]
+        return [_READ[self.kind.wire](body) for body in self.bodies]
 
 
 def _responses(body: Json) -> Told:
@@ -161,11 +188,61 @@ def _text_of(content: str | list[Json]) -> str:
     return content if isinstance(content, str) else "".join(block["text"] for block in content)
 
 
+def _bedrock(body: Json) -> Told:
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    config = body.get("toolConfig", {})
+    tools = [tool["toolSpec"] for tool in config.get("tools", ()) if "toolSpec" in tool]
+    uses = [block["toolUse"] for block in blocks if "toolUse" in block]
+    results = [block["toolResult"] for block in blocks if "toolResult" in block]
+    return Told(
+        instructions="\n\n".join(block["text"] for block in body.get("system", ()) if "text" in block),
+        tools={tool["name"]: {**tool, "parameters": tool["inputSchema"]["json"]} for tool in tools},
+        choice="auto" if config.get("toolChoice", {"auto": {}}) == {"auto": {}} else config["toolChoice"],
+        calls=[(use["toolUseId"], use["input"].get("commands", use["input"])) for use in uses],
+        results=[(result["toolUseId"], _text_of(result["content"])) for result in results],
+        thoughts=[block["reasoningContent"] for block in blocks if "reasoningContent" in block],
+    )
+
+
+# What stands at a call that Gemini did not make, base64 of "skip_thought_signature_validator" (ai.google.dev, "Thought signatures").
+_UNSIGNED = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
+
+
+def _gemini(body: Json) -> Told:
+    parts = [part for content in body["contents"] for part in content["parts"]]
+    declared = [each for tool in body.get("tools", ()) for each in tool.get("functionDeclarations", ())]
+    calls = [part["functionCall"] for part in parts if "functionCall" in part]
+    results = [part["functionResponse"] for part in parts if "functionResponse" in part]
+    choice = body.get("toolConfig", {}).get("functionCallingConfig", {"mode": "AUTO"})
+    return Told(
+        instructions="\n\n".join(part["text"] for part in body.get("systemInstruction", {}).get("parts", ())),
+        tools={
+            each["name"]: {**each, "parameters": each.get("parameters") or each["parameters_json_schema"]}
+            for each in declared
+        },
+        choice="auto" if choice == {"mode": "AUTO"} else choice,
+        calls=[(call["id"], call["args"].get("commands", call["args"])) for call in calls],
+        results=[(result["id"], result["response"]["return_value"]) for result in results],
+        thoughts=[part for part in parts if part.get("thoughtSignature", _UNSIGNED) != _UNSIGNED],
+    )
+
+
+_READ = {
+    ScriptedResponses: _responses,
+    ScriptedAzure: _responses,
+    ScriptedChat: _chat,
+    ScriptedAnthropic: _anthropic,
+    ScriptedBedrock: _bedrock,
+    ScriptedGemini: _gemini,
+}
+
+
 @contextmanager
 def all_voices() -> Iterator[dict[str, Voice]]:
-    """A scripted provider for each kind, for the time of the block."""
+    """A scripted provider for each kind and Azure's, for the time of the block."""
     with ExitStack() as stack:
-        yield {name: Voice(kind, stack.enter_context(scripted_provider(kind.wire))) for name, kind in KINDS.items()}
+        kinds = {**KINDS, AZURE.name: AZURE}
+        yield {name: Voice(kind, stack.enter_context(scripted_provider(kind.wire))) for name, kind in kinds.items()}
 
 
 def section_of(voice: Voice) -> str:

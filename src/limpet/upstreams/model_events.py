@@ -93,12 +93,14 @@ class ModelEventReader:
         self._next = 0
         self._open: dict[int, _Item] = {}
         self._last: int | None = None
+        self._thought: int | None = None  # reasoning that has ended, until the next part begins
 
     def read(self, event: ModelResponseStreamEvent) -> Iterator[TurnEvent]:
         """What one event says, in order; often nothing."""
         match event:
             case PartStartEvent(index=part, part=begun):
                 self._last = part
+                yield from self._end_reasoning(begun)
                 yield from self._begin(part, begun)
             case PartDeltaEvent(index=part, delta=TextPartDelta(content_delta=text)):
                 yield from self._write(part, Message, text)
@@ -109,7 +111,11 @@ class ModelEventReader:
                     yield from self._more(part, _as_text(arguments))
             case PartEndEvent(index=part, part=ended):
                 self._seal(part, ended)
-                if event.next_part_kind is not None and isinstance(self._open.get(part), Message | Reasoning):
+                if event.next_part_kind is None:
+                    return
+                if isinstance(self._open.get(part), Reasoning):
+                    self._thought = part
+                elif isinstance(self._open.get(part), Message):
                     yield from self._rest(part)
                     yield from self._open.pop(part).end()
             case _:
@@ -133,6 +139,24 @@ class ModelEventReader:
             cut = finish == "length" and part == self._last
             yield from item.end("incomplete" if cut else "completed")
         yield self._ended(finish, used, model, details or {})
+
+    def _end_reasoning(self, following: ModelResponsePart) -> Iterator[TurnEvent]:
+        """End the reasoning that stands before a part. Gemini signs at the part that follows; where it showed no thoughts, the signature
+        gets an item that shows none either."""
+        part, self._thought = self._thought, None
+        signature = (getattr(following, "provider_details", None) or {}).get("thought_signature")
+        item = self._open.pop(part) if part is not None else None
+        if part is not None and isinstance(item, Reasoning):
+            if rest := self._text_of(part).end():
+                yield from item.delta(rest)
+        elif signature:
+            item = Reasoning(self._take())
+            yield from item.begin()
+        if isinstance(item, Reasoning):
+            if signature and following.provider_name:
+                seal = Seal(provider=self._provider, made_by=following.provider_name, signature=signature)
+                item.sealed = sealed(seal)
+            yield from item.end()
 
     def _begin(self, part: int, begun: ModelResponsePart) -> Iterator[TurnEvent]:
         match begun:

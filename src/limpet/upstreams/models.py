@@ -9,8 +9,10 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any, Self
 
+import anyio
 import httpx2
 import msgspec
+from anyio import to_thread
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import AgentRunError, ModelAPIError, ModelHTTPError, UserError
 from pydantic_ai.messages import ModelResponseStreamEvent
@@ -19,6 +21,7 @@ from pydantic_ai.settings import ModelSettings
 
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
+from limpet.core.secret import Secret
 from limpet.upstreams.client import ProviderClient, reason_of
 from limpet.upstreams.function_names import TOOL_TYPES, FunctionNames
 from limpet.upstreams.history import messages_of
@@ -39,17 +42,20 @@ UNREADABLE = (AttributeError, TypeError, LookupError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire: its models by name, what it adds to a turn's settings, where they are listed, and whether it takes only plain letters in the
-    ids of calls."""
+    """A wire: its models by name, what it adds to a turn's settings, where they are listed (None: nowhere), whether it takes only plain
+    letters in the ids of calls, what it sends in place of a key, which must be shown as little, and how its library says that there are
+    no credentials."""
 
     model: Callable[[str], Model[Any]]
     settings: Callable[[Turn, ModelSettings], ModelSettings]
-    listing: ModelListing
+    listing: ModelListing | None
     plain_ids: bool = False
+    token: Callable[[], Secret | None] | None = None
+    unauthorized: tuple[type[Exception], ...] = ()
 
 
 Connect = Callable[[ProviderSettings, ProviderClient, str], Wire]
-"""Given the settings, the client and the key as text; opens no connection yet."""
+"""Given the settings, the client and the key as text, "none" without one. It runs in a thread, once."""
 
 
 class ModelsUpstream:
@@ -74,6 +80,8 @@ class ModelsUpstream:
         self._retries = retries
         self._clock = clock or SystemClock()
         self._client: ProviderClient | None = None
+        self._wire: Wire | None = None
+        self._connecting = anyio.Lock()
 
     async def __aenter__(self) -> Self:
         self._client = ProviderClient(self._given, retries=self._retries, clock=self._clock)
@@ -85,17 +93,17 @@ class ModelsUpstream:
 
     async def model_names(self) -> Sequence[str]:
         """See `Upstream.model_names`."""
-        if self._client is None:
-            raise RuntimeError("The upstream is used outside its `async with`.")
-        return await listed_models(self._client, self._wire(self._client).listing)
+        wire = await self._connected()
+        return () if self._client is None or wire.listing is None else await listed_models(self._client, wire.listing)
 
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """See `Upstream.stream`. What has no translation is refused with 400 before anything is sent."""
         names = names_of(turn)
+        wire = await self._connected()
         answer = ModelEventReader(
-            provider=self.name, has_shell=turn.shell is not None, names=names, keys=KeyFilter(self._given.api_key)
+            provider=self.name, has_shell=turn.shell is not None, names=names, keys=KeyFilter(self._secret())
         )
-        road = self._road(turn, names)
+        road = self._road(wire, turn, names)
         begun = False
         try:
             async with road as stream, aclosing(self._events(stream)) as events:
@@ -106,6 +114,9 @@ class ModelsUpstream:
                 ending = self._ending(answer, stream)
         except (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError) as error:
             raise self._translated(error, begun=begun) from error
+        except wire.unauthorized as error:
+            reason = f"its credentials do not serve: {self._reason(error)}"
+            raise (UpstreamBroken(self.name, reason) if begun else UpstreamRefused(self.name, 401, reason)) from error
         except ValueError as error:
             if begun:
                 raise
@@ -123,11 +134,8 @@ class ModelsUpstream:
                 self.name, "an event cannot be read. Check that its type and base_url belong together."
             ) from error
 
-    def _road(self, turn: Turn, names: FunctionNames) -> AbstractAsyncContextManager[StreamedResponse]:
+    def _road(self, wire: Wire, turn: Turn, names: FunctionNames) -> AbstractAsyncContextManager[StreamedResponse]:
         """The request, not yet sent. Raises UpstreamRefused for what has no translation."""
-        if self._client is None:
-            raise RuntimeError("The upstream is used outside its `async with`.")
-        wire = self._wire(self._client)
         messages = messages_of(
             turn.input,
             provider=self.name,
@@ -144,10 +152,20 @@ class ModelsUpstream:
             model_request_parameters=parameters,
         )
 
-    def _wire(self, client: ProviderClient) -> Wire:
-        """Raises UpstreamRefused for a key that no header can carry."""
-        key = header_value(self.name, self._given.api_key) if self._given.api_key else NO_KEY
-        return self._connect(self._given, client, key)
+    async def _connected(self) -> Wire:
+        """Raises UpstreamRefused for a key that no header can carry, and for credentials that cannot be had."""
+        if self._client is None:
+            raise RuntimeError("The upstream is used outside its `async with`.")
+        async with self._connecting:
+            if self._wire is None:
+                key = header_value(self.name, self._given.api_key) if self._given.api_key else NO_KEY
+                self._wire = await to_thread.run_sync(self._connect, self._given, self._client, key)
+        return self._wire
+
+    def _secret(self) -> Secret | None:
+        """What stands in the requests and in no answer."""
+        token = self._wire.token() if self._wire is not None and self._wire.token is not None else None
+        return token or self._given.api_key
 
     def _ending(self, answer: ModelEventReader, stream: StreamedResponse) -> list[TurnEvent]:
         if stream.finish_reason is None:
@@ -167,7 +185,7 @@ class ModelsUpstream:
         if isinstance(error, ModelHTTPError):
             body = msgspec.json.encode(error.body) if error.body is not None else b""
             wait = told_wait(_headers_of(error), now=self._clock.now() / MICROSECONDS)
-            return refusal(self.name, error.status_code, body, self._given.api_key, retry_after=wait)
+            return refusal(self.name, error.status_code, body, self._secret(), retry_after=wait)
         if isinstance(error, UserError):
             return UpstreamRefused(self.name, 400, self._reason(error))
         if isinstance(error, ModelAPIError):
@@ -181,10 +199,10 @@ class ModelsUpstream:
         return self._hide(reason_of(error))
 
     def _hide(self, text: str) -> str:
-        return hide_key(text, self._given.api_key)
+        return hide_key(text, self._secret())
 
 
 def _headers_of(error: ModelHTTPError) -> Mapping[str, str]:
-    """The headers of the answer that the provider's client refused; the library's error does not keep them."""
+    """The headers of the answer that the provider's client refused."""
     response = getattr(error.__cause__, "response", None)
-    return response.headers if isinstance(response, httpx2.Response) else {}
+    return response.headers if isinstance(response, httpx2.Response) else error.headers or {}

@@ -27,7 +27,8 @@ def header_value(provider: str, key: Secret) -> str:
 def refusal(
     provider: str, status: int, body: bytes, key: Secret | None, *, retry_after: float | None = None
 ) -> UpstreamRefused:
-    """The error for an answer that is not 2xx. Read are OpenAI's and Anthropic's shapes and those of common servers; else the text."""
+    """The error for an answer that is not 2xx. Read are the shapes of OpenAI, Anthropic, Google and Amazon and of
+    common servers; else the text."""
     error = _error_object(body)
     message = error.get("message") or error.get("detail") or error.get("error")
     if not isinstance(message, str) or not message.strip():
@@ -69,5 +70,10 @@ def _error_object(body: bytes) -> Mapping[str, Any]:
         value = value[0]
     if not isinstance(value, dict):
         return {}
+    amazon = value.get("Error")
+    if isinstance(amazon, dict):
+        return {"message": amazon.get("Message"), "code": amazon.get("Code")}
     inner = value.get("error")
+    if isinstance(inner, dict) and isinstance(inner.get("status"), str):
+        return {**inner, "code": inner["status"]}  # Google's: `code` is the number of the HTTP status
     return inner if isinstance(inner, dict) else value

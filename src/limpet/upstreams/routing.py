@@ -4,16 +4,25 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Annotated, Literal
 
 from limpet.core.errors import NotFound
 from limpet.core.secret import Secret
-from limpet.core.settings import Between, Later, Names, Seconds, TableName
+from limpet.core.settings import Between, Names, Seconds, TableName
 from limpet.upstreams.upstream import Upstream
 
-ProviderType = Annotated[
-    Literal["openai", "azure_openai", "openai_chat", "anthropic", "script"], Later(("bedrock", "vertex"))
-]
+ProviderType = Literal["openai", "azure_openai", "openai_chat", "anthropic", "bedrock", "vertex", "script"]
+# Settings that only these types have.
+OF_TYPES: Mapping[str, tuple[ProviderType, ...]] = {
+    "deployments": ("azure_openai",),
+    "api_version": ("azure_openai",),
+    "entra_scope": ("azure_openai",),
+    "region": ("bedrock", "vertex"),
+    "profile": ("bedrock",),
+    "project": ("vertex",),
+    "credentials_file": ("vertex",),
+}
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -24,6 +33,7 @@ class ProviderSettings:
     `base_url` is the address in front of `/responses`, `/chat/completions` or `/v1/messages`; None is the type's usual one. Of
     `azure_openai` it is the resource's, which is required; there `deployments` names what serves a model, where it has another name,
     `api_version` is one of the dated APIs (None: the v1 API), and without a key a token of Microsoft Entra ID is taken for `entra_scope`.
+    `region` is that of `bedrock` and `vertex`; `profile` is one of Amazon's, `project` and `credentials_file` are Google's.
     `models` are names or glob patterns of the models that it serves; none at all is every model, by the name `provider/model` only.
     `native_shell = False` shows a Responses-native provider a function tool in place of its own shell tool; with
     `native_compaction = False` the gateway compacts its conversations, as it does for all others. Times are
@@ -40,6 +50,10 @@ class ProviderSettings:
     deployments: Annotated[Mapping[str, str], Names(lower=False)] = field(default_factory=dict)
     api_version: str | None = None
     entra_scope: str | None = None
+    region: str | None = None
+    profile: str | None = None
+    project: str | None = None
+    credentials_file: Path | None = None
     native_shell: bool = True
     native_compaction: bool = True
     connect_timeout_secs: Seconds = 10.0
@@ -50,13 +64,11 @@ class ProviderSettings:
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """See `core.settings.Checked`."""
-        if self.type == "azure_openai":
-            if self.base_url is None:
-                yield "base_url", "is missing: the address of the resource, such as https://NAME.openai.azure.com"
-            return
-        for key in ("deployments", "api_version", "entra_scope"):
-            if getattr(self, key):
-                yield key, 'belongs to type = "azure_openai" alone'
+        if self.type == "azure_openai" and self.base_url is None:
+            yield "base_url", "is missing: the address of the resource, such as https://NAME.openai.azure.com"
+        for key, types in OF_TYPES.items():
+            if getattr(self, key) and self.type not in types:
+                yield key, f"belongs to type = {' or '.join(types)}, and this one is {self.type}"
 
 
 @dataclass(frozen=True, slots=True)

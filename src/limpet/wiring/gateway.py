@@ -1,8 +1,10 @@
 """From the operator's settings to a running gateway: which runtime, which providers, which limits."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, cast
 
 import anyio
 
@@ -12,18 +14,22 @@ from limpet.containers.settings import ContainerHost
 from limpet.containers.shell_rules import ShellRules
 from limpet.core.box_directories import DATA
 from limpet.core.box_settings import BoxSettings
+from limpet.core.errors import ConfigInvalid
 from limpet.core.ports import Offer, Runtime
 from limpet.server import gateway
+from limpet.upstreams.deferred import DeferredUpstream
 from limpet.upstreams.routing import ProviderSettings, Route
 from limpet.upstreams.upstream import Upstream
 from limpet.wiring.logs import log_to_stderr, protect_secrets
 from limpet.wiring.storage import storage_of
 
-PROVIDERS = {
-    "anthropic": "limpet.upstreams.anthropic:upstream",
-    "azure_openai": "limpet.upstreams.relay:RelayUpstream",
-    "openai": "limpet.upstreams.relay:RelayUpstream",
-    "openai_chat": "limpet.upstreams.openai_chat:upstream",
+RELAYED = ("openai", "azure_openai")
+# The file of each translated provider, and the library that it stands on, with the extra that brings that.
+TRANSLATED: Mapping[str, tuple[str, str, str]] = {
+    "anthropic": ("limpet.upstreams.anthropic:upstream", "pydantic_ai", "models"),
+    "bedrock": ("limpet.upstreams.bedrock:upstream", "boto3", "bedrock"),
+    "openai_chat": ("limpet.upstreams.openai_chat:upstream", "pydantic_ai", "models"),
+    "vertex": ("limpet.upstreams.vertex:upstream", "google.genai", "vertex"),
 }
 
 
@@ -32,7 +38,7 @@ def serve(config: Config, *, stop_boxes: bool, announce: wiring.Announce) -> Non
     protect_secrets(config)
     log_to_stderr(config.server.log_level)
     runtime = runtime_of(config)
-    providers = [Route(_upstream(settings), settings.models) for settings in config.providers]
+    providers = [Route(_upstream(settings, config.source), settings.models) for settings in config.providers]
     chosen = f"chosen by {config.runtime_source}" if config.runtime_source else "the default"
     anyio.run(_serve, settings_of(config, runtime, stop_boxes=stop_boxes), runtime, chosen, providers, announce)
 
@@ -85,9 +91,22 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
     )
 
 
-def _upstream(settings: ProviderSettings) -> Upstream:
+def _upstream(settings: ProviderSettings, source: str) -> Upstream:
     if settings.type == "script":
         script: Upstream = wiring.load("limpet.upstreams.script:ScriptUpstream")(settings.name)
         return script
-    made: Upstream = wiring.load(PROVIDERS[settings.type])(settings)
-    return made
+    if settings.type in RELAYED:
+        relay: Upstream = wiring.load("limpet.upstreams.relay:RelayUpstream")(settings)
+        return relay
+    target, library, extra = TRANSLATED[settings.type]
+    if not _is_installed(library):
+        where = f"providers.{settings.name}.type"
+        raise ConfigInvalid(source, where, f"needs {library}, which is not installed: pip install 'limpet[{extra}]'")
+    return DeferredUpstream(settings, lambda: cast(Upstream, wiring.load(target)(settings)))
+
+
+def _is_installed(library: str) -> bool:
+    try:
+        return find_spec(library) is not None
+    except ModuleNotFoundError:  # what it lies in
+        return False

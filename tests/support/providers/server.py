@@ -21,7 +21,7 @@ GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyi
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client sent. Header names are lower case; `body` is the JSON value."""
+    """What a client sent. Header names are lower case; `body` is the JSON value, of a form its text."""
 
     method: str
     path: str
@@ -42,6 +42,7 @@ class ScriptedServer:
 
     path = "/"
     prefix = "/v1"
+    content_type = "text/event-stream; charset=utf-8"
 
     def __init__(self, turns: Sequence[Scripted] = ()) -> None:
         self.turns: list[Scripted] = list(turns)
@@ -56,6 +57,14 @@ class ScriptedServer:
     def frames(self, request: Request, reply: Reply) -> Iterator[bytes]:
         """The answer's frames, each whole with its blank line."""
         raise NotImplementedError
+
+    def serves(self, path: str) -> bool:
+        """Whether turns are sent there; the query is no part of it."""
+        return path == self.prefix + self.path
+
+    def error_headers(self, refusal: Refuse) -> Mapping[str, str]:
+        """What a provider says of an error in headers."""
+        return {}
 
     def error_body(self, refusal: Refuse) -> bytes:
         """The body of an HTTP error, in the provider's shape."""
@@ -97,19 +106,23 @@ class ScriptedServer:
         match self._next(request):
             case Refuse() as refusal:
                 body = self.error_body(refusal) if refusal.body is None else refusal.body
-                await stream.send(_head(refusal.status, {"content-length": str(len(body)), **refusal.headers}) + body)
+                await stream.send(self._error_head(refusal, len(body)) + body)
                 return True
             case Drop(after_head):
                 if after_head:
                     await stream.send(_head(200, {"content-type": "text/event-stream", "content-length": "1000"}))
                 return False
             case Reply() as answer:
-                kind = {"content-type": "text/event-stream; charset=utf-8", "transfer-encoding": "chunked"}
+                kind = {"content-type": self.content_type, "transfer-encoding": "chunked"}
                 await stream.send(_head(200, kind))
                 return await self._send_frames(stream, list(self.frames(request, answer)), answer.faults)
 
+    def _error_head(self, refusal: Refuse, length: int) -> bytes:
+        given = {"content-length": str(length), **self.error_headers(refusal), **refusal.headers}
+        return _head(refusal.status, given)
+
     def _next(self, request: Request) -> Turn:
-        if request.method != "POST" or request.path.partition("?")[0] != self.prefix + self.path:
+        if request.method != "POST" or not self.serves(request.path.partition("?")[0]):
             return Refuse(404, f"No such address: {request.method} {request.path}.")
         if not self.turns:
             return Refuse(400, "The script has no more turns.")
@@ -160,7 +173,8 @@ async def _read_request(reader: BufferedByteReceiveStream) -> Request | None:
     method, path, _ = first.split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     body = await reader.receive_exactly(int(headers.get("content-length", "0")))
-    return Request(method, path, headers, json.loads(body) if body else None)
+    is_form = headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
+    return Request(method, path, headers, body.decode() if is_form else json.loads(body) if body else None)
 
 
 def _head(status: int, headers: Mapping[str, str]) -> bytes:
