@@ -36,6 +36,7 @@ from limpet.responses.tool_selection import ToolSelection, selected
 from limpet.responses.writer import Writer
 from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Execution, Executions
+from limpet.store.idempotency import IdempotencyKey
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.routing import Router
@@ -150,14 +151,16 @@ class Preparer:
             options=provider_options(asked, selection, chosen.upstream),
         )
 
-    async def record(self, prepared: Prepared) -> None:
-        """Store the row of what was prepared. Raises RequestInvalid (conversation_locked); then nothing of it is left."""
+    async def record(self, prepared: Prepared, key: IdempotencyKey | None = None) -> None:
+        """Store the row of what was prepared. Raises RequestInvalid (conversation_locked) and IdempotencyKeyTaken; then nothing of it is
+        left."""
         try:
             await self._responses.insert(
                 prepared.record,
                 checkpoint=prepared.checkpoint,
                 sealed=prepared.secrets.sealed(),
                 revision=prepared.revision,
+                key=key,
             )
         except BaseException:
             if prepared.made_container:

@@ -30,6 +30,7 @@ from limpet.responses.run_meter import Spendings
 from limpet.responses.run_queue import Rank, RunQueue
 from limpet.responses.settings import ResponseSettings
 from limpet.responses.writer import Writer
+from limpet.store.idempotency import IdempotencyKey
 from limpet.store.journal import Journal
 from limpet.store.responses import FIRST_EPOCH, ResponseRecord, Responses
 from limpet.store.runs import RunClaim, Runs
@@ -105,10 +106,10 @@ class ResponseService:
         self._journal.stop_following()
         await self._engine.close()
 
-    async def create(self, tenant: str, asked: ParsedRequest) -> Prepared:
+    async def create(self, tenant: str, asked: ParsedRequest, *, key: IdempotencyKey | None = None) -> Prepared:
         """Record a request and start its run. What was prepared is shown; the run is the engine's.
 
-        Raises RequestError, GatewayStopping; nothing is left behind then but, perhaps, a container's row."""
+        Raises RequestError, GatewayStopping, IdempotencyKeyTaken; nothing is left behind then but, perhaps, a container's row."""
         if self.is_closing:
             raise GatewayStopping
         if asked.body.previous_response_id is not None:
@@ -121,7 +122,7 @@ class ResponseService:
             if not ticket.is_admitted:
                 prepared.record = queued(prepared.record)
             if prepared.is_stored:
-                await self._preparer.record(prepared)
+                await self._preparer.record(prepared, key)
         except BaseException:
             self._queue.leave(ticket)
             raise

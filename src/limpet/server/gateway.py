@@ -39,6 +39,7 @@ from limpet.responses.context_compaction import ContextCompaction
 from limpet.responses.conversation_items import ConversationItems
 from limpet.responses.conversations import ConversationService
 from limpet.responses.engine import owner_in
+from limpet.responses.idempotency import Submissions
 from limpet.responses.input_items import InputItems
 from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
@@ -71,6 +72,7 @@ from limpet.store.conversations import Conversations
 from limpet.store.database import Database
 from limpet.store.executions import Executions
 from limpet.store.home import HomeLock, announced_in, home_id, prepare_home
+from limpet.store.idempotency import IdempotencyKeys
 from limpet.store.journal import Journal
 from limpet.store.keys import ApiKeys
 from limpet.store.model_usage import ModelUsage
@@ -162,7 +164,7 @@ async def opened(
         live, limits = LiveConnections(), settings.server.connections
         routes = [
             *websocket_routes(service, live, limits=limits, keep_alive=settings.keep_alive),
-            *responses.routes(service, keep_alive=settings.keep_alive),
+            *responses.routes(service, Submissions(service, IdempotencyKeys(database)), keep_alive=settings.keep_alive),
             *_item_routes(settings, database, journal, clock, service.preparer),
             *containers.container_routes(manager, clock),
             *containers.file_routes(manager, uploads),

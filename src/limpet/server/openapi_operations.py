@@ -15,7 +15,7 @@ DESCRIPTIONS = {
     413: "The body is larger than the gateway takes.",
     415: "The body is of another type.",
     416: "No byte lies in the range.",
-    422: "The provider refused the request.",
+    422: "The provider refused the request, or the Idempotency-Key belongs to another one.",
     426: "The request must ask for an upgrade to WebSocket, version 13.",
     429: "The provider, or the gateway for this key, has had too many requests.",
     500: "The gateway failed.",

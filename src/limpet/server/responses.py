@@ -1,6 +1,6 @@
 """`/v1/responses`: create, read, follow, cancel, delete."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Literal, TypeVar
 
 import anyio
@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 
 from limpet.core.errors import LimpetError, UpstreamError
 from limpet.core.resources import DeletedResource
+from limpet.responses.idempotency import Submission, Submissions, idempotency_key
 from limpet.responses.request import parse
 from limpet.responses.service import ResponseService
 from limpet.server.access import note_response
@@ -25,6 +26,8 @@ from limpet.server.sse import EventStream
 REFUSAL_SECONDS = 5.0
 # Names the types of tools that the provider was not given, where there are any.
 LEFT_OUT = "limpet-tools-left-out"
+# Stands with an answer that was made for an earlier request with the same Idempotency-Key.
+REPEATED = "idempotent-replayed"
 T = TypeVar("T")
 
 
@@ -32,11 +35,11 @@ class DeletedResponse(DeletedResource, frozen=True, kw_only=True):
     object: Literal["response"] = "response"
 
 
-def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
+def routes(service: ResponseService, submissions: Submissions, *, keep_alive: float) -> list[Route]:
     """The resource's routes. `keep_alive` is in seconds."""
 
     async def create(request: Request) -> ASGIApp:
-        return await _created(service, request, keep_alive)
+        return await _created(service, submissions, request, keep_alive)
 
     async def read(request: Request) -> ASGIApp:
         response_id, is_streamed = request.path_params["response_id"], truth(request, "stream")
@@ -63,33 +66,36 @@ def routes(service: ResponseService, *, keep_alive: float) -> list[Route]:
     ]
 
 
-async def _created(service: ResponseService, request: Request, keep_alive: float) -> ASGIApp:
+async def _created(service: ResponseService, submissions: Submissions, request: Request, keep_alive: float) -> ASGIApp:
     """The answer to a request: at once in the background, else with its events, or whole at its end."""
     refuse_betas(request)
-    asked = parse(await json_body(request))
-    created = await service.create(tenant_of(request), asked)
-    note_response(request.scope, created.record.id)
+    body = await json_body(request)
+    asked, key = parse(body), idempotency_key(request.headers.get("idempotency-key"), body)
+    made = await submissions.submit(tenant_of(request), asked, key)
+    note_response(request.scope, made.response_id)
 
     async def release() -> None:
-        with anyio.CancelScope(shield=True):
-            await service.release(created.record.id)
+        if not made.is_repeated:
+            with anyio.CancelScope(shield=True):
+                await service.release(made.response_id)
 
-    headers = _headers(created.left_out)
+    headers = _headers(made)
     if asked.is_streamed:
         try:
-            refusal = None if asked.is_background else await _refusal(service, request, created.record.id)
+            waits = not (asked.is_background or made.is_repeated)
+            refusal = await _refusal(service, request, made.response_id) if waits else None
         except BaseException:
             await release()
             raise
         if refusal is None:
-            events = service.follow(tenant_of(request), created.record.id)
+            events = service.follow(tenant_of(request), made.response_id)
             return EventStream(events, release=release, keep_alive=keep_alive, headers=headers)
         await release()
         return response_of(refusal)
     try:
         if asked.is_background:
-            return json_answer(await service.get(tenant_of(request), created.record.id), headers=headers)
-        whole = await _while_there(request, lambda: service.whole(tenant_of(request), created.record.id))
+            return json_answer(await service.get(tenant_of(request), made.response_id), headers=headers)
+        whole = await _while_there(request, lambda: service.whole(tenant_of(request), made.response_id))
         return json_answer(whole, headers=headers)
     finally:
         await release()
@@ -100,8 +106,9 @@ async def _refusal(service: ResponseService, request: Request, response_id: str)
     return await _while_there(request, lambda: service.refusal(response_id, within=REFUSAL_SECONDS))
 
 
-def _headers(left_out: Sequence[str]) -> dict[str, str]:
-    return {LEFT_OUT: ", ".join(left_out)} if left_out else {}
+def _headers(made: Submission) -> dict[str, str]:
+    headers = {LEFT_OUT: ", ".join(made.left_out)} if made.left_out else {}
+    return {**headers, REPEATED: "true"} if made.is_repeated else headers
 
 
 async def _nothing() -> None:

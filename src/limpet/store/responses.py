@@ -9,9 +9,10 @@ from sqlalchemy import Connection, delete, insert, select, update
 from limpet.core.events import RESPONSE_MOVES, move
 from limpet.store.conversations import ConversationTurn, enter, leave
 from limpet.store.database import Database
+from limpet.store.idempotency import IdempotencyKey, put_key
 from limpet.store.model_usage import UsageRecord, count_usage
 from limpet.store.records import columns_of, record_of
-from limpet.store.tables import executions, journal, response_items, responses, runs
+from limpet.store.tables import executions, idempotency_keys, journal, response_items, responses, runs
 
 UNFINISHED = ("queued", "in_progress")
 FIRST_EPOCH = 1  # of a run, under its first carrier
@@ -70,10 +71,11 @@ class Responses:
         checkpoint: bytes | None = None,
         sealed: bytes | None = None,
         revision: int | None = None,
+        key: IdempotencyKey | None = None,
     ) -> ResponseRecord:
         """Store a new one, with its run, which its owner carries under FIRST_EPOCH; comes back with its number. `sealed` are the run's
         secrets, kept until it ends; `revision` is that of its conversation when its items were read. Raises RequestInvalid
-        (conversation_locked) where that is not as it was."""
+        (conversation_locked) where that is not as it was, and IdempotencyKeyTaken."""
         query = insert(responses).values(columns_of(record)).returning(responses.c.number)
         run = insert(runs).values(
             response_id=record.id,
@@ -90,6 +92,8 @@ class Responses:
                 enter(connection, record.tenant, record.conversation_id, revision=revision)
             number: int = connection.execute(query).scalar_one()
             connection.execute(run)
+            if key is not None:
+                put_key(connection, record.tenant, key, response_id=record.id)
             return number
 
         return replace(record, number=await self._db.write(begin))
@@ -192,6 +196,7 @@ class Responses:
                 await connection.execute(delete(journal).where(journal.c.response_id == id))
                 await connection.execute(delete(response_items).where(response_items.c.response_id == id))
                 await connection.execute(delete(executions).where(executions.c.response_id == id))
+                await connection.execute(delete(idempotency_keys).where(idempotency_keys.c.response_id == id))
         return found
 
     async def orphans(self) -> list[ResponseRecord]:

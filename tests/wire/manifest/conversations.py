@@ -64,4 +64,13 @@ CONVERSATIONS = (
             "and makes nothing."
         ),
     ),
+    Promise(
+        id="idempotency-key-makes-one-response",
+        owed_by="D",
+        decided="the same submission twice",
+        says=(
+            "Requests with the same `Idempotency-Key` are one response, sent at once or one after the other, and across a restart; the "
+            "same key with another request is refused."
+        ),
+    ),
 )

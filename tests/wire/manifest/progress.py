@@ -43,6 +43,7 @@ EARLY: frozenset[str] = frozenset(
         "hadrian-shell-output-is-redacted",
         "hadrian-truncate-keeps-system-items-and-shows-its-marker",
         "hosted-tools-of-others-are-relayed-or-left-out",
+        "idempotency-key-makes-one-response",
         "inline-secret-travels-with-the-request",
         "input-items-of-a-response-are-listed",
         "input-tokens-are-counted",
