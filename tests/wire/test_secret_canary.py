@@ -1,0 +1,193 @@
+"""Canaries: secrets of every kind are used by every kind of work while their hosts send them back in every encoding; the gateway is killed;
+then no file of its home, no log, event, answer, row, and no memory of a box holds one in any form."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from limpet.egress.secrets import encodings
+from tests.support.doors import Upstream, upstream
+from tests.support.gateway import Gateway, lasting
+from tests.support.host import eventually, processes_of
+from tests.support.local_names import LocalNames
+from tests.support.memory import found_in_process
+from tests.wire.asking import container_of, output_files, referring_to, run, shell_blocks
+from tests.wire.conftest import RUNTIME
+from tests.wire.streams import Stream
+
+pytestmark = pytest.mark.skipif(
+    RUNTIME != "bubblewrap", reason="of the runtimes that are built only bubblewrap can hold a network"
+)
+VALUES = {
+    "INLINE": "canary-inline+/Zq8.*(x)",
+    "LASTING": 'canary-lasting "Wv7"\\é',
+    "FROM_VARIABLE": "canary-variable-Kp3/=",
+    "FROM_FILE": "canary-file-Tn5&<b>",
+    "FROM_COMMAND": "canary-command-Hc9%41",
+}
+HOSTS = {name: f"{name.lower().replace('_', '-')}.good.example" for name in VALUES}
+NEEDLES = frozenset[bytes]().union(*(encodings(value.encode()) for value in VALUES.values()))
+PLACEHOLDER = b"LIMPETSECRET"
+
+
+@dataclass
+class Yard:
+    """A gateway, and for each secret a host that sends its value back in every encoding. `seen` is all that clients were sent."""
+
+    gateway: Gateway
+    hosts: dict[str, Upstream]
+    seen: list[str] = field(default_factory=list)
+
+    def use(self, *names: str) -> str:
+        """A command that sends each to its host, and keeps what comes back wherever a command can keep it."""
+        return "; ".join(
+            f'curl -sSv --max-time 20 -H "X-Key: ${name}" -u "user:${name}" https://{HOSTS[name]}:{self.hosts[name].port}/ 2>&1 '
+            f"| tee -a trace.txt; curl -sS https://wrong.example/${name}; echo ${name} > {name}.txt; false ${name}"
+            for name in names
+        )
+
+    def told(self, answer: Any) -> Any:
+        self.seen.append(
+            answer.text if isinstance(answer, httpx2.Response) else json.dumps(answer.model_dump(mode="json"))
+        )
+        return answer
+
+
+def inline(name: str, **more: Any) -> dict[str, Any]:
+    return {"domain": HOSTS[name], "name": name, "value": VALUES[name], **more}
+
+
+OPERATORS = [{"placeholder": name} for name in ("FROM_VARIABLE", "FROM_FILE", "FROM_COMMAND")]
+
+
+def asking(*secrets: dict[str, Any]) -> list[Any]:
+    policy = {"type": "allowlist", "allowed_domains": ["api.good.example"], "domain_secrets": list(secrets)}
+    return [{"type": "shell", "environment": {"type": "container_auto", "network_policy": policy}}]
+
+
+@contextmanager
+def planted(directory: Path) -> Iterator[Yard]:
+    with ExitStack() as stack:
+        answers = {name: b"\n".join(sorted(encodings(value.encode()))) for name, value in VALUES.items()}
+        hosts = {name: stack.enter_context(upstream(HOSTS[name], answer=answers[name])) for name in VALUES}
+        (directory / "ca.pem").write_text("".join(host.trust for host in hosts.values()))
+        (directory / "file").write_text(VALUES["FROM_FILE"])
+        (directory / "printed").write_text(VALUES["FROM_COMMAND"])
+        wheres = {
+            "FROM_VARIABLE": 'value = "${CANARY}"',
+            "FROM_FILE": f'file = "{directory / "file"}"',
+            "FROM_COMMAND": f'command = ["cat", "{directory / "printed"}"]',
+        }
+        config = (
+            '[server]\nlog_level = "debug"\n[features.server_tools.shell_limits]\nallowed_egress_hosts = ["*.good.example"]\n'
+            f'allowed_egress_networks = ["127.0.0.0/8"]\nallowed_egress_ports = {[host.port for host in hosts.values()]}\n'
+        )
+        for name, where in wheres.items():
+            config += f"[features.server_tools.shell_limits.allowed_domain_secrets.{name}]\n{where}\n"
+            config += f'allowed_hosts = ["{HOSTS[name]}"]\n'
+        env = {"SSL_CERT_FILE": str(directory / "ca.pem"), "CANARY": VALUES["FROM_VARIABLE"]}
+        settings = {"runtime": RUNTIME, "config": config, "env": env, "names": LocalNames()}
+        yield Yard(stack.enter_context(lasting(directory, **settings)), hosts)
+
+
+def work(yard: Yard) -> list[str]:
+    """Every kind of work; gives the containers. A response waits at its end, with a process that keeps what was sent back."""
+    client = yard.gateway.client()
+    first = yard.told(
+        run(client, yard.use("INLINE", *wheres()), "env; set", tools=asking(inline("INLINE"), *OPERATORS))
+    )
+    with yard.gateway.http() as http:
+        body = {"model": "limpet/script", "input": shell_blocks(yard.use("INLINE")), "stream": True}
+        body |= {"tools": asking(inline("INLINE")), "previous_response_id": first.id}
+        with http.stream("POST", "/v1/responses", json=body) as answer:
+            stream = Stream(answer)
+            stream.until("response.completed")
+            yard.seen.append("\n".join(stream.lines))
+        yard.told(http.post("/v1/responses", json={**body, "stream": False, "store": False, "input": "nothing to run"}))
+        policy = {"type": "allowlist", "domain_secrets": [inline("LASTING", in_body=True, in_query=True)]}
+        made = yard.told(http.post("/v1/containers", json={"name": "a", "network_policy": policy})).json()["id"]
+        for refused in (
+            {"name": "A B"},
+            {"domain": "api.else.example"},
+            {"value": VALUES["INLINE"] + "\r\n"},
+            {"in_body": 1},
+        ):
+            policy = {"type": "allowlist", "domain_secrets": [inline("INLINE") | refused]}
+            assert (
+                yard.told(http.post("/v1/containers", json={"name": "a", "network_policy": policy})).status_code == 400
+            )
+        for path in ("", f"/{made}", f"/{made}/files", f"/{made}/ports", f"/{made}/network"):
+            yard.told(http.get(f"/v1/containers{path}"))
+        yard.told(http.get(f"/v1/responses/{first.id}"))
+        yard.told(http.get("/metrics"))
+        for file in output_files(first):
+            yard.told(http.get(f"/v1/containers/{file['container_id']}/files/{file['file_id']}/content"))
+    url = f"https://{HOSTS['LASTING']}:{yard.hosts['LASTING'].port}/"
+    keeps = (
+        f'import os, time, urllib.request as u; data = u.urlopen(u.Request("{url}?k=" + os.environ["LASTING"], '
+        'data=os.environ["LASTING"].encode())).read(); open("kept", "wb").write(data); time.sleep(600)'
+    )
+    waiting = client.responses.create(
+        model="limpet/script",
+        input=shell_blocks(yard.use("LASTING", "INLINE"), f"python3 -c '{keeps}' & sleep 600"),
+        tools=referring_to(made),
+        background=True,
+    )
+    eventually((yard.gateway.home / "boxes" / made / "data" / "kept").exists, within=30)
+    yard.told(waiting)
+    return [container_of(first), made]
+
+
+def wheres() -> tuple[str, ...]:
+    return tuple(secret["placeholder"] for secret in OPERATORS)
+
+
+def leaks(yard: Yard, containers: list[str]) -> list[str]:
+    """Where a canary was found."""
+    found = [f"{path}" for path in files_of(yard) if holds(content_of(path))]
+    found += [f"what a client was sent: {text[:200]}" for text in yard.seen if holds(text.encode())]
+    for container in containers:
+        pids = processes_of(container)
+        assert pids, "the boxes live on"
+        found += [f"process {pid}" for pid in pids if found_in_process(pid, NEEDLES)]
+    return found
+
+
+def files_of(yard: Yard) -> list[Path]:
+    files = [path for path in yard.gateway.home.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert len(files) > 10
+    return [*files, yard.gateway.log]
+
+
+def content_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:  # a gateway that runs has replaced it since it was listed
+        return b""
+
+
+def holds(data: bytes) -> bool:
+    return any(needle in data for needle in NEEDLES)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may look into the memory of boxes of other users")
+def test_no_canary_is_left_anywhere_after_every_kind_of_work_and_a_killed_gateway(tmp_path: Path) -> None:
+    with planted(tmp_path) as yard:
+        containers = work(yard)
+        yard.gateway.kill()
+        for name, host in yard.hosts.items():
+            assert any(VALUES[name].encode() in request for request in host.seen), f"{name} never reached its host"
+        assert leaks(yard, containers) == []
+        # What is there to be found is found: the placeholders.
+        assert any(PLACEHOLDER in content_of(path) for path in files_of(yard))
+        assert any(found_in_process(pid, [PLACEHOLDER]) for pid in processes_of(containers[1]))
+        yard.gateway.start()
+        eventually(lambda: "responses_go_on" in yard.gateway.log.read_text(), within=20)
+        assert leaks(yard, containers) == []
