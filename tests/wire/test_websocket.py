@@ -6,6 +6,7 @@ from typing import Any
 
 import openai
 import pytest
+from openai.lib.responses_websocket import ResponsesWebSocketLimits, ResponsesWebSocketSession
 from websockets.exceptions import InvalidStatus
 
 from tests.support.gateway import Gateway, lasting
@@ -17,7 +18,14 @@ from tests.wire.provider import MODEL, Provider
 from tests.wire.schema import check_events
 from tests.wire.sockets import Socket, connected
 
+LIMITS = ResponsesWebSocketLimits(
+    max_lanes=4, max_events_per_lane=500, max_events=1000, max_bytes_per_lane=1 << 20, max_bytes=1 << 21
+)
 HELD = reply("Held until it is let go.", hold_after=1)
+
+
+def unstored(said: str, **more: Any) -> Any:
+    return {"type": "response.create", "model": "limpet/script", "store": False, "input": said, "tools": SHELL, **more}
 
 
 def on_lane(socket: Socket, lane: str | None) -> list[str]:
@@ -40,6 +48,21 @@ def test_the_official_client_runs_commands_on_two_lanes(client: openai.OpenAI) -
         assert [event.sequence_number for event in events] == list(range(len(events)))
         assert f"from-{lane}" in events[-1].response.output_text
         assert client.responses.retrieve(events[-1].response.id).output_text == events[-1].response.output_text
+
+
+@pytest.mark.promise("websocket-carries-responses", "websocket-lanes-are-fifo-and-interleave")
+def test_the_official_clients_lanes_collect_responses_and_fork(client: openai.OpenAI) -> None:
+    with client.responses.connect() as connection, ResponsesWebSocketSession(connection, limits=LIMITS) as session:
+        main, fork = session.lane("main"), session.lane("fork")
+        main.send(unstored(shell_blocks("echo one > f; cat f")))
+        parent = main.get_final_response(timeout=20)
+        fork.send(unstored("hello", previous_response_id=parent.id))
+        main.send(unstored(shell_blocks("cat f"), previous_response_id=parent.id))
+        ends = [lane.get_final_response(timeout=20) for lane in (fork, main)]
+
+    assert [end.status for end in ends] == ["completed", "completed"]
+    assert [end.previous_response_id for end in ends] == [parent.id] * 2
+    assert "one" in ends[1].output_text
 
 
 @pytest.mark.promise("websocket-carries-responses")
@@ -286,6 +309,8 @@ def test_an_unstored_response_ends_with_its_connection(scripted_gateway: Gateway
         socket.create(model=MODEL, input="go", store=False)
         provider.wait_held()
     provider.wait_left()
+
+    assert "broke" not in scripted_gateway.log.read_text()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ It also keeps what such a connection may chain to (`kept_responses`), and applie
 Knows no WebSocket: what is to be sent goes to an `Outlet`.
 """
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -41,8 +41,12 @@ _NOT_CHAINABLE = frozenset({"failed", "cancelled"})
 log = structlog.get_logger()
 
 
+class OutletClosed(Exception):
+    """The client is gone."""
+
+
 class Outlet(Protocol):
-    """The client's end."""
+    """The client's end. What sends raises OutletClosed."""
 
     async def admit(self) -> None:
         """Called before each response; `done` follows where it did not raise. Raises LimpetError, or its own kind for `refuse`."""
@@ -63,10 +67,12 @@ class Outlet(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WaitingRequest:
-    """A request of `size` bytes that waits for its turn; `read` gives its JSON object, once. It may raise RequestError."""
+    """A request of `size` bytes that waits for its turn; `read` gives its JSON object, once, and may raise RequestError. One that is not
+    read is released."""
 
     size: int
     read: Callable[[], Json]
+    release: Callable[[], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -107,7 +113,7 @@ class Lanes:
         self._active = anyio.Semaphore(MOST_ACTIVE)
         self._waiting = 0
         self._kept = KeptResponses()
-        self._targets: OrderedDict[str, _Target] = OrderedDict()
+        self._targets: dict[str, _Target] = {}
         self._in_use: list[str | None] = []
         self._sizes: dict[str, int] = {}
 
@@ -158,7 +164,10 @@ class Lanes:
         await self._outlet.tell(lane, accepted)
 
     async def close(self) -> None:
-        """The client has left, and `tasks` are over: forget what is not stored."""
+        """The client has left, and `tasks` are over: forget what waits and what is not stored."""
+        for lane in self._lanes.values():
+            while lane.waiting:
+                lane.waiting.popleft().release()
         for response_id in self._kept.take_all():
             await self._service.forget(response_id)
 
@@ -178,6 +187,8 @@ class Lanes:
             previous = given.get("previous_response_id")
             steers = _taken_pending(lane, previous)
             await self._respond(lane, _with_steers(given, steers), request.size)
+        except OutletClosed:
+            raise
         except GatewayStopping:
             return  # the connection is closed with a code that says so
         except LimpetError as problem:
@@ -242,8 +253,9 @@ class Lanes:
         body = {key: value for key, value in given.items() if key not in ("input", "generate", "previous_response_id")}
         target = _Target(id=created.record.id, lane=lane, body=body, steering=created.run().steering, size=size)
         self._targets[target.id] = target
-        while len(self._targets) > MOST_REMEMBERED:
-            self._targets.popitem(last=False)
+        ended = [each.id for each in self._targets.values() if each.status != "in_progress"]
+        for response_id in ended[: max(0, len(self._targets) - MOST_REMEMBERED)]:
+            del self._targets[response_id]
         return target
 
     async def _follow(self, target: _Target) -> None:

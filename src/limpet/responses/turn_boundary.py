@@ -3,7 +3,9 @@
 from collections.abc import Set as AbstractSet
 
 from limpet.core import events as ev
-from limpet.upstreams.upstream import CallBegun, CallMade, Emit, TurnEnded, TurnEvent
+from limpet.upstreams.upstream import CallBegun, CallMade, Emit, TurnEvent
+
+_ENDS_OF_ITEMS = frozenset({ev.ITEM_ADDED, ev.ITEM_DONE})
 
 
 class TurnBoundary:
@@ -18,25 +20,26 @@ class TurnBoundary:
 
     def is_before(self, event: TurnEvent) -> bool:
         """Whether the turn may be left before this event, the next one: it begins an item, and no other is open."""
+        if isinstance(event, Emit):
+            return event.type in _ENDS_OF_ITEMS and self._is_before_item(event)
         is_boundary = False
         match event:
-            case Emit(ev.ITEM_ADDED, data):
-                is_boundary = self._begin(data.get("output_index"))
-            case Emit(ev.ITEM_DONE, data):
-                self._open.discard(data.get("output_index"))
-                item = data.get("item")
-                self._is_clients |= isinstance(item, dict) and item.get("type") in self._clients_calls
             case CallBegun(index=index):
                 is_boundary = self._begin(index)
             case CallMade(index=index):
                 is_boundary = index not in self._open and self._begin(index)
                 self._open.discard(index)
                 self._is_clients |= not self._has_own_shell
-            case TurnEnded():
-                pass
-            case _:
-                pass
         return is_boundary
+
+    def _is_before_item(self, event: Emit) -> bool:
+        index = event.data.get("output_index")
+        if event.type == ev.ITEM_ADDED:
+            return self._begin(index)
+        self._open.discard(index)
+        item = event.data.get("item")
+        self._is_clients |= isinstance(item, dict) and item.get("type") in self._clients_calls
+        return False
 
     def _begin(self, index: object) -> bool:
         is_boundary = not self._open and not self._is_clients

@@ -12,6 +12,7 @@ import anyio
 import msgspec
 import structlog
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -24,7 +25,7 @@ from limpet.ingress.memory import MemoryBudget
 from limpet.ingress.refusals import Refusal
 from limpet.ingress.takeover import RawConnection, control_of
 from limpet.ingress.websocket import TextMessage, WebSocket, WebSocketClosed, handshake
-from limpet.responses.lanes import Lanes, WaitingRequest
+from limpet.responses.lanes import Lanes, OutletClosed, WaitingRequest
 from limpet.responses.replay import StreamEvent
 from limpet.responses.service import ResponseService
 from limpet.server.betas import refuse_betas
@@ -160,7 +161,7 @@ class _Upgrade:
             code, reason = await session.run(lambda tasks: Lanes(self._service, tasks, outlet, tenant=tenant))
         finally:
             with anyio.CancelScope(shield=True):
-                outlet.charge(0)
+                outlet.release()
                 await socket.close(code, reason)
 
 
@@ -215,9 +216,16 @@ class SocketOutlet:
         if size:
             self._holding.add(size)
 
+    def release(self) -> None:
+        """Nothing is kept any more."""
+        self._holding.release()
+
     async def _send(self, payloads: Sequence[bytes]) -> None:
         self.spoke_at = anyio.current_time()
-        await self._socket.send(payloads)
+        try:
+            await self._socket.send(payloads)
+        except WebSocketClosed as gone:
+            raise OutletClosed from gone
 
 
 def _on_lane(payload: bytes, lane: str | None) -> bytes:
@@ -259,7 +267,7 @@ class _SocketSession:
                     tasks.start_soon(self._until_closed, tasks, part)
                 await self._until_closed(tasks, lambda: self._read(lanes))
                 tasks.cancel_scope.cancel()
-        except* WebSocketClosed:
+        except* OutletClosed:
             pass  # a lane found the client gone
         finally:
             with anyio.CancelScope(shield=True):
@@ -270,19 +278,20 @@ class _SocketSession:
     async def _until_closed(self, tasks: TaskGroup, part: Callable[[], Awaitable[None]]) -> None:
         try:
             await part()
-        except WebSocketClosed:
+        except (WebSocketClosed, OutletClosed):
             pass
         tasks.cancel_scope.cancel()
 
     async def _read(self, lanes: Lanes) -> None:
         while True:
             message = await self._socket.receive()
+            await checkpoint()  # many small messages may have come at once
             try:
                 await self._take(lanes, message)
             except RequestError as problem:
                 message.release()
                 await self._outlet.refuse(_lane_in(message.payload), problem)
-                self._wrong += 1
+                self._wrong += problem.status < 500
                 if self._wrong >= MOST_WRONG:
                     self._code, self._reason = CloseCode.POLICY_VIOLATION, "too many messages that are no requests"
                     return
@@ -294,7 +303,7 @@ class _SocketSession:
         match envelope.type:
             case "response.create":
                 lane = _lane(envelope.stream_id)
-                lanes.create(lane, WaitingRequest(len(message.payload), lambda: _request(message)))
+                lanes.create(lane, WaitingRequest(len(message.payload), lambda: _request(message), message.release))
             case "response.steer":
                 event = decoded(message.payload)
                 message.release()
