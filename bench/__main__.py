@@ -13,6 +13,7 @@ from bench import (
     boot,
     captures,
     containers,
+    egress,
     files,
     hosted,
     idle,
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Awaitable[list[Line]]]] = {
     "files": files.rows,
     "captures": captures.rows,
     "containers": containers.rows,
+    "egress": egress.rows,
     "bash": bash_tool.rows,
     "peers": peers.rows,
 }
