@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from anyio import to_thread
+
 from limpet.containers.changes import Changes, content_type
 from limpet.containers.file_copies import NOT_KEPT, FileCopies, FileCopy
 from limpet.containers.file_index import FileIndex
@@ -155,12 +157,15 @@ class FileRecorder:
     async def _take_unread(self, taking: Recording, stats: Sequence[FileStat]) -> None:
         """Record them as they were seen. They are hashed when they are downloaded, or change."""
         for start in range(0, len(stats), TOGETHER):
-            rows = await self._rows.upsert_all(
-                [self._unhashed(taking, stat) for stat in stats[start : start + TOGETHER]]
-            )
+            # In a thread: there may be 50,000 in all, and making some hundred takes milliseconds.
+            made = await to_thread.run_sync(self._all_unhashed, taking, stats[start : start + TOGETHER])
+            rows = await self._rows.upsert_all(made)
             for row in rows:
                 taking.known[row.path] = row
             taking.done += len(rows)
+
+    def _all_unhashed(self, taking: Recording, stats: Sequence[FileStat]) -> list[ContainerFileRecord]:
+        return [self._unhashed(taking, stat) for stat in stats]
 
     def _unhashed(self, taking: Recording, stat: FileStat) -> ContainerFileRecord:
         """Without a hash there is nothing to doubt about the moment of its record."""

@@ -6,10 +6,10 @@ the same answer (docs/decisions/events-are-told-once.md).
 """
 
 from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any
 
 from limpet.core import events as ev
+from limpet.responses.json_copy import json_copy
 
 Json = dict[str, Any]
 
@@ -77,7 +77,7 @@ class Snapshot:
         elif kind in _PART_DONE:
             where, position = _PART_DONE[kind]
             if "part" not in full:
-                full["part"] = deepcopy(self._list(data["output_index"], where)[data[position]])
+                full["part"] = json_copy(self._list(data["output_index"], where)[data[position]])
         elif kind == ev.ARGUMENTS_DONE:
             full.setdefault("arguments", self._value(data["output_index"], "arguments"))
         elif kind == ev.COMMAND_DONE:
@@ -85,13 +85,13 @@ class Snapshot:
         elif kind == ev.OUTPUT_DONE:
             full["output"] = [self._entry(data) | entry for entry in data["output"]]
         elif kind == ev.ITEM_DONE:
-            known = deepcopy(self.item(data["output_index"])) if data["output_index"] in self._items else {}
+            known = json_copy(self.item(data["output_index"])) if data["output_index"] in self._items else {}
             full["item"] = {
                 **data["item"],
                 **{k: known[k] for k in _heavy(known) if k in known and k not in data["item"]},
             }
         elif kind in ev.TERMINAL and "output" not in data["response"]:
-            full["response"] = {**data["response"], "output": deepcopy(self.items())}
+            full["response"] = {**data["response"], "output": json_copy(self.items())}
         return full
 
     def apply(self, kind: str, data: Json) -> None:
@@ -100,10 +100,10 @@ class Snapshot:
             where, position, key = _TEXT_DELTAS[kind]
             self._add(data["output_index"], where, data.get(position, 0), key, data["delta"])
         elif kind == ev.ITEM_ADDED:
-            self._items[data["output_index"]] = deepcopy(data["item"])
+            self._items[data["output_index"]] = json_copy(data["item"])
         elif kind == ev.ITEM_DONE:
             self._forget_pieces(data["output_index"])
-            self._items[data["output_index"]] = deepcopy(data["item"])
+            self._items[data["output_index"]] = json_copy(data["item"])
             self._done.add(data["output_index"])
         elif data.get("output_index") in self._items:
             self._apply_part(kind, data)
@@ -112,10 +112,10 @@ class Snapshot:
         index = data["output_index"]
         if kind in _PART_ADDED or kind in _PART_DONE:
             where, position = (_PART_ADDED | _PART_DONE)[kind]
-            _put(self._list(index, where), data[position], deepcopy(data["part"]))
+            _put(self._list(index, where), data[position], json_copy(data["part"]))
         elif kind == ev.ANNOTATION_ADDED:
             part = self._list(index, "content")[data["content_index"]]
-            part["annotations"] = [*(part.get("annotations") or []), deepcopy(data["annotation"])]
+            part["annotations"] = [*(part.get("annotations") or []), json_copy(data["annotation"])]
         elif kind == ev.ARGUMENTS_DELTA:
             self._add(index, "arguments", 0, "", data["delta"])
         elif kind in (ev.COMMAND_ADDED, ev.COMMAND_DONE):
@@ -126,7 +126,7 @@ class Snapshot:
             for stream, text in data["delta"].items():
                 self._add(index, "output", data["command_index"], stream, text)
         elif kind == ev.OUTPUT_DONE:
-            _put(self._list(index, "output"), data["command_index"], deepcopy(data["output"][0]))
+            _put(self._list(index, "output"), data["command_index"], json_copy(data["output"][0]))
 
     def _shrunk(self, kind: str, data: Json) -> Iterator[tuple[str, Any]]:
         for key, value in data.items():

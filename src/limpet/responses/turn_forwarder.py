@@ -5,7 +5,6 @@ place when it is announced. The last part of a message is held back until it is 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
 from msgspec import structs, to_builtins
@@ -14,6 +13,7 @@ from limpet.core import events as ev
 from limpet.core import ids
 from limpet.core.errors import UpstreamBroken
 from limpet.responses.event_validator import EventValidator
+from limpet.responses.json_copy import json_copy
 from limpet.responses.shell_items import ShellAction, ShellCallItem, citation
 from limpet.responses.writer import Writer
 from limpet.store.files import ContainerFileRecord
@@ -78,7 +78,7 @@ class TurnForwarder:
             return
         held, self.held = self.held, []
         part_done = held[0].data
-        part = deepcopy(part_done["part"])
+        part = json_copy(part_done["part"])
         for record in cited:
             placed = to_builtins(citation(record, part.get("text") or ""))
             await self._pass_on(
@@ -94,7 +94,7 @@ class TurnForwarder:
             part["annotations"] = [*(part.get("annotations") or []), placed]
         await self._pass_on(held[0].type, {**part_done, "part": part})
         for event in held[1:]:
-            item = deepcopy(event.data["item"])
+            item = json_copy(event.data["item"])
             if cited and part_done["content_index"] < len(item.get("content") or []):
                 item["content"][part_done["content_index"]] = part
             self.items.append(event.data["item"])
