@@ -1,8 +1,8 @@
 """Carries runs as tasks of this process, and takes over those whose process has died.
 
 A run belongs to the process that claimed it last (`store/runs.py`). A process that carries runs sends heartbeats for them; one that was
-silent for SILENT seconds has lost them, and the store refuses what it appends from then on. Where several processes share a database they
-also ask each other to cancel.
+silent for `silence` seconds has lost them, and the store refuses what it appends from then on. Where several processes share a database
+they also ask each other to cancel.
 """
 
 import itertools
@@ -21,9 +21,8 @@ from limpet.core.errors import StoreError
 from limpet.core.ids import new_id
 from limpet.store.runs import LATEST, RunClaim, Runs
 
-LOOK = 1.0  # seconds between two looks for runs that others want cancelled
-BEAT = 3  # looks between two heartbeats
-SILENT = 12.0  # seconds after which a run is taken over
+LOOK = 1.0  # seconds, at most, between two looks for runs that others want cancelled
+BEATS = 4  # heartbeats within the silence after which a run is taken over
 CLOCK = 60  # looks between two comparisons of the clocks
 CANCEL = 10.0  # seconds for a process elsewhere to cancel a run
 OWNER_JOINT = "/"  # between a home's id and what its process adds to be an owner's name of its own
@@ -52,14 +51,16 @@ class _RunningTask:
 
 class LeaseEngine:
     """`core.engine.Engine` on the database of the journal. `owner` is an id of this process, never used before: its home's, then
-    OWNER_JOINT, then one of its own. `carry` must not raise but for cancellation; what it raises ends the process's group."""
+    OWNER_JOINT, then one of its own. `silence` is in seconds. `carry` must not raise but for cancellation; what it raises ends the
+    process's group."""
 
-    def __init__(self, carry: Carry, *, runs: Runs, owner: str, clock: Clock, news: RunNews) -> None:
+    def __init__(self, carry: Carry, *, runs: Runs, owner: str, clock: Clock, silence: float, news: RunNews) -> None:
         self._carry = carry
         self._store = runs
         self._owner = owner
         self._clock = clock
         self._news = news
+        self._silence = silence
         self._runs: dict[str, _RunningTask] = {}
         self._group: TaskGroup | None = None
         self._stack = AsyncExitStack()
@@ -109,7 +110,7 @@ class LeaseEngine:
         self._group = None
 
     def _silent_since(self) -> int:
-        return self._clock.now() - int(SILENT * MICROSECONDS)
+        return self._clock.now() - int(self._silence * MICROSECONDS)
 
     async def _take_over(self, silent_since: int, *, predecessors: str | None = None) -> list[str]:
         claims = await self._store.take_over(
@@ -121,10 +122,12 @@ class LeaseEngine:
         return [claim.response_id for claim in claims]
 
     async def _keep_alive(self) -> None:
+        beat = self._silence / BEATS
+        pause = min(LOOK, beat)
         for look in itertools.count(1):
-            await anyio.sleep(LOOK)
+            await anyio.sleep(pause)
             try:
-                if look % BEAT == 0:
+                if look % int(beat / pause) == 0:
                     await self._beat()
                     await self._take_over(self._silent_since())
                 if self._store.is_shared:
@@ -139,9 +142,9 @@ class LeaseEngine:
         carried = list(self._runs)
         if not carried:
             return
-        mine = await self._store.beat(carried, owner=self._owner, at=self._clock.now())
-        for run_id in carried:
-            if run_id not in mine and run_id in self._runs and await self._store.is_unfinished(run_id):
+        await self._store.beat(carried, owner=self._owner, at=self._clock.now())
+        for run_id in await self._store.lost(carried, owner=self._owner) if self._store.is_shared else ():
+            if run_id in self._runs:
                 log.warning("run_was_taken_over", response_id=run_id)
                 self._runs[run_id].scope.cancel()
 

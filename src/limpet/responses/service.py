@@ -75,7 +75,8 @@ class ResponseService:
         self._metrics.queued.set_function(lambda: self._queue.waiting)
         self._leases = ReaderLeases(settings.leave_grace_secs, expired=self._left)
         told = RunNews(claimed=self._claimed, cancelled=self._wanted_cancelled)
-        self._engine = LeaseEngine(self._carry, runs=runs, owner=owner, clock=clock, news=told)
+        silence = settings.takeover_secs
+        self._engine = LeaseEngine(self._carry, runs=runs, owner=owner, clock=clock, silence=silence, news=told)
         self.is_closing = False
 
     @property

@@ -43,11 +43,16 @@ class Runs:
         """Whether processes of other homes may carry runs too."""
         return self._db.is_shared
 
-    async def beat(self, response_ids: Collection[str], *, owner: str, at: int) -> set[str]:
-        """A heartbeat for these, as far as they are the owner's; gives those that are."""
+    async def beat(self, response_ids: Collection[str], *, owner: str, at: int) -> None:
+        """A heartbeat for these, as far as they are the owner's."""
         mine = (runs.c.response_id.in_(response_ids), runs.c.owner == owner)
-        query = update(runs).where(*mine).values(heartbeat_at=at + self._db.clock_offset).returning(runs.c.response_id)
-        return set(await self._db.write(lambda connection: connection.execute(query).scalars().all()))
+        query = update(runs).where(*mine).values(heartbeat_at=at + self._db.clock_offset)
+        await self._db.write(lambda connection: connection.execute(query))
+
+    async def lost(self, response_ids: Collection[str], *, owner: str) -> list[str]:
+        """Those of these that another owner has taken over."""
+        query = select(runs.c.response_id).where(runs.c.response_id.in_(response_ids), runs.c.owner != owner)
+        return await self._db.read(lambda connection: list(connection.execute(query).scalars()))
 
     async def take_over(
         self, owner: str, *, silent_since: int, at: int, predecessors: str | None = None

@@ -1,0 +1,116 @@
+"""Several gateways on one PostgreSQL: one goes on where another was killed or slept, and each tells what the others do."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.support.gateway import Gateway, lasting
+from tests.support.host import eventually, processes_with
+from tests.wire.asking import SHELL, container_of, entries, referring_to, run, shell_blocks
+from tests.wire.schema import check_error, check_events
+from tests.wire.streams import asking, replayed, replaying
+from tests.wire.test_postgres import config_on
+
+TAKEOVER = "[features.responses]\ntakeover_secs = 5\n"
+WAITS = "echo $PPID >> ran; echo begun; until [ -e go ]; do sleep 0.02; done; echo over"
+
+
+@pytest.fixture(scope="module")
+def nodes(postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Gateway]]:
+    with ExitStack() as stack:
+        url = stack.enter_context(postgres.database(migrated=False))
+        config = config_on(url) + TAKEOVER
+        directories = [tmp_path_factory.mktemp(name) for name in ("one", "other")]
+        one, other = [stack.enter_context(lasting(directory, config=config)) for directory in directories]
+        yield one, other
+
+
+def begun(gateway: Gateway, *commands: str) -> str:
+    """A background response, by its id."""
+    body = {"model": "limpet/script", "input": shell_blocks(*commands), "tools": SHELL, "background": True}
+    with gateway.http() as http:
+        made: str = http.post("/v1/responses", json=body).raise_for_status().json()["id"]
+    return made
+
+
+def test_another_goes_on_with_the_response_of_a_killed_one(nodes: tuple[Gateway, Gateway]) -> None:
+    one, other = nodes
+    response = begun(one, "echo first", WAITS, "echo last")
+    with replaying(other, response) as stream:
+        stream.until_printed("begun")  # told by one, read at the other
+        one.kill()
+        events = stream.rest()
+    try:
+        check_events(events)
+        assert events[-1]["type"] == "response.completed"
+        told = other.client().responses.retrieve(response)
+        assert entries(told)[0].stdout == "first\n"
+        assert "lies on another gateway" in entries(told)[1].stderr
+        assert replayed(other, response) == events
+    finally:
+        one.start()
+    assert replayed(one, response) == events
+
+
+def test_one_that_slept_appends_nothing_more_and_tells_what_the_other_did(nodes: tuple[Gateway, Gateway]) -> None:
+    one, other = nodes
+    assert one.process is not None
+    with asking(one, model="limpet/script", input=shell_blocks(WAITS), tools=SHELL) as stream:
+        response = stream.until("response.created")["response"]["id"]
+        stream.until_printed("begun")
+        os.kill(one.process.pid, signal.SIGSTOP)
+        try:
+            there = replayed(other, response)
+        finally:
+            os.kill(one.process.pid, signal.SIGCONT)
+        here = stream.rest()
+    check_events(there)
+    assert there[-1]["type"] == "response.completed"
+    assert here == there == replayed(one, response)
+
+
+def test_a_response_is_cancelled_at_any_of_them(nodes: tuple[Gateway, Gateway]) -> None:
+    one, other = nodes
+    mark = "limpet-cancelled-elsewhere"
+    response = begun(one, f"echo begun; sleep 1000; : {mark}")
+    with replaying(other, response) as stream:
+        stream.until_printed("begun")
+        assert other.client().responses.cancel(response).status == "cancelled"
+        events = stream.rest()
+    check_events(events)
+    eventually(lambda: not processes_with(mark))
+    assert one.client().responses.retrieve(response).status == "cancelled"
+
+
+def test_a_container_is_used_where_it_lies_and_refused_in_words_elsewhere(nodes: tuple[Gateway, Gateway]) -> None:
+    one, other = nodes
+    first = run(one.client(), "echo kept > kept")
+    container = container_of(first)
+    there = other.client()
+    assert there.containers.retrieve(container).status == "running"
+    refused = [
+        lambda: there.containers.files.list(container),
+        lambda: there.containers.delete(container),
+        lambda: run(there, "true", container=container),
+        lambda: run(there, "true", previous_response_id=first.id),
+    ]
+    for ask in refused:
+        with pytest.raises(openai.ConflictError, match="lies on another gateway") as answer:
+            ask()
+        check_error({"error": answer.value.body})
+        assert answer.value.code == "container_elsewhere"
+    assert entries(run(one.client(), "cat kept", container=container))[0].stdout == "kept\n"
+
+
+def test_a_container_that_was_never_used_is_used_anywhere(nodes: tuple[Gateway, Gateway], tmp_path: Path) -> None:
+    one, other = nodes
+    container = one.client().containers.create(name="fresh").id
+    assert entries(run(other.client(), "echo here", container=container))[0].stdout == "here\n"
+    with pytest.raises(openai.ConflictError):
+        one.client().responses.create(model="limpet/script", input=shell_blocks("true"), tools=referring_to(container))
