@@ -1,5 +1,6 @@
 """Input that a client adds to a response while it runs, over WebSocket."""
 
+import json
 from typing import Any
 
 import openai
@@ -10,6 +11,7 @@ from tests.support.providers.turns import FunctionCall, Reasoning, ShellCall, re
 from tests.wire.asking import SHELL
 from tests.wire.provider import MODEL, Provider
 from tests.wire.sockets import Socket, connected
+from tests.wire.voices import Voice
 
 LOOK_UP: list[Any] = [{"type": "function", "name": "look_up", "parameters": {"type": "object", "properties": {}}}]
 ADDED = [{"role": "user", "content": [{"type": "input_text", "text": "Keep it short."}]}]
@@ -160,6 +162,24 @@ def test_input_waits_for_the_outputs_of_the_clients_calls(
     told = provider.asked[1]["input"]
     assert sorted(item["type"] for item in told[1:]) == ["function_call", "function_call_output", "message"]
     assert [item["content"] for item in told if item["type"] == "message"] == ["go", "Shortly."]
+
+
+@pytest.mark.promise("steering-waits-for-the-clients-output")
+def test_every_provider_is_told_the_answer_right_behind_the_call(speaking_gateway: Gateway, voice: Voice) -> None:
+    voice.play(FunctionCall("look_up", {}, call_id="call_1"), "Found.")
+    asked: dict[str, Any] = {"model": voice.model, "tools": LOOK_UP, "store": False}
+    with connected(speaking_gateway) as socket:
+        made = socket.response(input="go", **asked)
+        call = next(item for item in made["output"] if item["type"] == "function_call")
+        answer = {"type": "function_call_output", "call_id": call["call_id"], "output": "42"}
+        after = socket.response(
+            input=[{"role": "user", "content": "Shortly."}, answer], **asked, previous_response_id=made["id"]
+        )
+
+    assert after["output"][0]["content"][0]["text"] == "Found."
+    told = json.dumps(voice.bodies[1].get("messages") or voice.bodies[1].get("contents") or voice.bodies[1]["input"])
+    assert "Shortly." in told
+    assert voice.is_responses or told.index("42") < told.index("Shortly.")
 
 
 @pytest.mark.promise("steering-says-why-it-failed")

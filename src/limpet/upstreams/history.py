@@ -114,8 +114,16 @@ class History:
         self._answered(ToolCallPart(tool_name=name, args=arguments, tool_call_id=self._id_of(item)))
 
     def _returned(self, item: Mapping[str, Any], text: str) -> None:
+        """The result of a call. What was said between the call and its result comes behind all results: the wires want these first."""
         name = self._names.get(item["call_id"], "unknown")
-        self._asked(ToolReturnPart(tool_name=name, content=text, tool_call_id=self._id_of(item)))
+        part = ToolReturnPart(tool_name=name, content=text, tool_call_id=self._id_of(item))
+        last = self.messages[-1] if len(self.messages) > 1 else None
+        if not isinstance(last, ModelRequest):
+            self._asked(part)
+            return
+        returned = [each for each in last.parts if isinstance(each, ToolReturnPart)]
+        others = [each for each in last.parts if not isinstance(each, ToolReturnPart)]
+        last.parts = [*returned, part, *others]
 
     def _id_of(self, item: Mapping[str, Any]) -> str:
         call_id = str(item["call_id"])
