@@ -1,11 +1,31 @@
 """A foreground response lives by its readers, and for a grace time without any."""
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
 import anyio
 import pytest
 
+from limpet.core.clock import SystemClock
 from limpet.responses.reader_leases import ReaderLeases
+from limpet.store.database import Database
+from limpet.store.responses import Responses
+from limpet.store.runs import Runs
+from limpet.store.settings import DatabaseSettings
+from tests.store.samples import a_response
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def db(tmp_path: Path) -> AsyncIterator[Database]:
+    async with Database(DatabaseSettings(url="sqlite::memory:"), home=tmp_path) as db:
+        yield db
+
+
+def leases_of(db: Database, grace: float, expiries: "_Expiries") -> ReaderLeases:
+    return ReaderLeases(grace, runs=Runs(db), clock=SystemClock(), expired=expiries.add)
 
 
 class _Expiries:
@@ -27,9 +47,9 @@ class _Expiries:
         return self.ids
 
 
-async def test_who_is_read_stays_and_who_was_left_expires() -> None:
+async def test_who_is_read_stays_and_who_was_left_expires(db: Database) -> None:
     expiries = _Expiries()
-    async with ReaderLeases(0.05, expired=expiries.add) as leases:
+    async with leases_of(db, 0.05, expiries) as leases:
         leases.begin("read")
         leases.come("read")
         leases.come("read")
@@ -40,34 +60,48 @@ async def test_who_is_read_stays_and_who_was_left_expires() -> None:
         assert await expiries.until(2) == ["left", "read"]
 
 
-async def test_one_that_was_looked_at_gets_its_whole_time_again() -> None:
+async def test_one_that_was_looked_at_gets_its_whole_time_again(db: Database) -> None:
     expiries = _Expiries()
-    async with ReaderLeases(0.1, expired=expiries.add) as leases:
+    async with leases_of(db, 0.1, expiries) as leases:
         leases.begin("renewed")
         leases.begin("left")
         for _ in range(3):
             await anyio.sleep(0.02)
-            leases.renew("renewed")
+            await leases.renew(a_response(id="renewed"))
         assert await expiries.until(2) == ["left", "renewed"]
 
 
-async def test_one_that_ended_never_expires() -> None:
+async def test_one_that_ended_never_expires(db: Database) -> None:
     expiries = _Expiries()
-    async with ReaderLeases(0.05, expired=expiries.add) as leases:
+    async with leases_of(db, 0.05, expiries) as leases:
         leases.begin("ended")
-        with leases.reading("ended"):
+        with leases.reading(a_response(id="ended")):
             leases.end("ended")
         leases.begin("left")
         assert await expiries.until(1) == ["left"]
 
 
-async def test_a_reader_of_an_earlier_run_does_not_count_for_a_later_one() -> None:
+async def test_a_reader_of_an_earlier_run_does_not_count_for_a_later_one(db: Database) -> None:
     expiries = _Expiries()
-    async with ReaderLeases(0.05, expired=expiries.add) as leases:
+    async with leases_of(db, 0.05, expiries) as leases:
         leases.begin("again")
-        with leases.reading("again"):
+        with leases.reading(a_response(id="again")):
             leases.end("again")
             leases.begin("again")
             leases.come("again")
         leases.begin("left")
         assert await expiries.until(1) == ["left"]
+
+
+async def test_a_reader_at_another_gateway_holds_it_too(postgres: Any, tmp_path: Path) -> None:
+    """Both have one database; the reader's gateway carries neither of the runs."""
+    expiries = _Expiries()
+    with postgres.database() as url:
+        async with Database(DatabaseSettings(url=url), home=tmp_path) as db:
+            read, left = [await Responses(db).insert(a_response(owner="carrier")) for _ in range(2)]
+            async with leases_of(db, 0.8, expiries) as carrier, leases_of(db, 0.8, expiries) as other:
+                carrier.begin(read.id)
+                with other.reading(read):
+                    carrier.begin(left.id)
+                    assert await expiries.until(1) == [left.id]
+                assert await expiries.until(2) == [left.id, read.id]

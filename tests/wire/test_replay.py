@@ -216,3 +216,26 @@ def test_a_replay_is_read_by_who_asks_with_plain_numbers_only(gateway: Gateway) 
             assert answer.status_code == 400, wrong
             check_error(answer.json())
             assert answer.json()["error"]["param"] in ("stream", "starting_after")
+
+
+def test_obfuscation_is_added_where_it_is_asked_for_and_include_is_checked(
+    client: openai.OpenAI, gateway: Gateway
+) -> None:
+    made = client.responses.create(model="limpet/script", input="hello")
+    plain = list(client.responses.retrieve(made.id, stream=True))
+    padded = list(
+        client.responses.retrieve(
+            made.id, stream=True, include_obfuscation=True, include=["reasoning.encrypted_content"]
+        )
+    )
+    with gateway.http() as http:
+        asked = {"model": "limpet/script", "input": "hello", "stream": True}
+        text = http.post("/v1/responses", json={**asked, "stream_options": {"include_obfuscation": True}}).text
+        refused = http.get(f"/v1/responses/{made.id}", params={"include": "everything"})
+
+    assert [event.type for event in padded] == [event.type for event in plain]
+    deltas = [event.model_dump() for event in padded if event.type.endswith(".delta")]
+    assert deltas
+    assert all("obfuscation" in event for event in deltas)
+    assert '"obfuscation":' in text
+    assert refused.status_code == 400

@@ -187,6 +187,11 @@ class ParsedRequest:
         return self.body.stream is True
 
     @property
+    def is_obfuscated(self) -> bool:
+        options = self.body.stream_options
+        return options is not None and options.include_obfuscation is True
+
+    @property
     def is_background(self) -> bool:
         return self.body.background is True
 

@@ -73,7 +73,7 @@ class ResponseService:
         self._stack = AsyncExitStack()
         self._queue = RunQueue(settings)
         self._metrics.queued.set_function(lambda: self._queue.waiting)
-        self._leases = ReaderLeases(settings.leave_grace_secs, expired=self._left)
+        self._leases = ReaderLeases(settings.leave_grace_secs, runs=runs, clock=clock, expired=self._left)
         told = RunNews(claimed=self._claimed, cancelled=self._wanted_cancelled)
         silence = settings.takeover_secs
         self._engine = LeaseEngine(self._carry, runs=runs, owner=owner, clock=clock, silence=silence, news=told)
@@ -149,7 +149,7 @@ class ResponseService:
         # A run of this process is known to be there.
         record = known if known is not None and known.tenant == tenant else await self._record(tenant, response_id)
         last = None
-        with self._leases.reading(response_id):
+        with self._leases.reading(record):
             async for batch in follow(self._journal, response_id, after=after):
                 last = batch[-1]
                 yield batch
@@ -175,7 +175,7 @@ class ResponseService:
     async def get(self, tenant: str, response_id: str) -> Json:
         """The response object as it is now. Raises NotFound."""
         record = await self._record(tenant, response_id)
-        self._leases.renew(response_id)
+        await self._leases.renew(record)
         return as_it_is_now(record, await replay(self._journal, response_id))
 
     async def cancel(self, tenant: str, response_id: str) -> Json:

@@ -47,12 +47,13 @@ class BudgetSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseSettings:
-    """`[features.responses]`. `leave_grace_secs`: so long a stored foreground response goes on without a reader. `max_running` bounds
-    what one gateway carries at once, of all and of each tenant; others wait, so many of each tenant. `takeover_secs`: after such a silence
-    of a gateway another one on the same database goes on with its responses."""
+    """`[features.responses]`. `leave_grace_secs`: so long a stored foreground response goes on without a reader. `retention_days`: so long
+    one is kept after its end. `max_running` bounds what one gateway carries at once, of all and of each tenant; others wait, so many of
+    each tenant. `takeover_secs`: after such a silence of a gateway another one on the same database goes on with its responses."""
 
     leave_grace_secs: Annotated[float, Between(0, 86_400)] = 30.0
     takeover_secs: Annotated[float, Between(1, 3600)] = 12.0
+    retention_days: Annotated[float, Between(0.01, 36_500)] | None = None
     max_running: Positive | None = None
     max_running_per_tenant: Positive | None = None
     max_queued_per_tenant: Positive = 1000

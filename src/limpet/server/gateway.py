@@ -45,6 +45,7 @@ from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Preparer
 from limpet.responses.recovery import Recovery
+from limpet.responses.retention import RetentionSweep
 from limpet.responses.run_meter import Spendings
 from limpet.responses.service import ResponseService
 from limpet.responses.settings import ResponseSettings, ServerToolSettings
@@ -161,6 +162,8 @@ async def opened(
         service = await stack.enter_async_context(
             _service(settings, database, journal, inputs, router=router, manager=manager, clock=clock, metrics=metrics)
         )
+        days = settings.responses.retention_days
+        await stack.enter_async_context(RetentionSweep(Responses(database), days=days, clock=clock))
         live, limits = LiveConnections(), settings.server.connections
         routes = [
             *websocket_routes(service, live, limits=limits, keep_alive=settings.keep_alive),

@@ -15,7 +15,7 @@ def item_paths() -> Json:
                 "What a response was made of: the items before its request and those of its request",
                 answer("ItemPage"),
                 (400, 404),
-                parameters=[*page_query(), _include()],
+                parameters=[*page_query(), include_query()],
             ),
         },
         "/v1/responses/input_tokens": {
@@ -73,19 +73,21 @@ def _conversation_items() -> Json:
                 answer("ItemPage"),
                 (400, 404, 413),
                 body={JSON: {"schema": ref("AddItems")}},
-                parameters=[_include()],
+                parameters=[include_query()],
             ),
             "get": operation(
                 "listConversationItems",
                 "The items of a conversation",
                 answer("ItemPage"),
                 (400, 404),
-                parameters=[*page_query(), _include()],
+                parameters=[*page_query(), include_query()],
             ),
         },
         "/v1/conversations/{conversation_id}/items/{item_id}": {
             "parameters": [in_path("conversation_id"), in_path("item_id")],
-            "get": operation("getConversationItem", "An item", answer("Item"), (400, 404), parameters=[_include()]),
+            "get": operation(
+                "getConversationItem", "An item", answer("Item"), (400, 404), parameters=[include_query()]
+            ),
             "delete": operation(
                 "deleteConversationItem", "The conversation without that item", answer("Conversation"), (404,)
             ),
@@ -93,5 +95,5 @@ def _conversation_items() -> Json:
     }
 
 
-def _include() -> Json:
+def include_query() -> Json:
     return query("include", {"type": "array", "items": one_of(*INCLUDABLE)}, "What is left out of items otherwise.")

@@ -2,7 +2,7 @@
 
 from limpet.server.files import LEAST_SECONDS, LIST_LIMIT, MOST_SECONDS, PURPOSES
 from limpet.server.openapi_accounts import account_paths
-from limpet.server.openapi_items import item_paths
+from limpet.server.openapi_items import include_query, item_paths
 from limpet.server.openapi_operations import (
     BYTES,
     FORM,
@@ -66,6 +66,8 @@ def _responses() -> Json:
                 parameters=[
                     query("stream", one_of("true", "false")),
                     query("starting_after", {"type": "integer", "minimum": -1, "maximum": 2**63 - 1}),
+                    query("include_obfuscation", one_of("true", "false")),
+                    include_query(),
                 ],
             ),
             "delete": operation("deleteResponse", "Forget a response", answer("DeletedResponse"), (404, 503)),

@@ -20,6 +20,7 @@ from limpet.server.betas import refuse_betas
 from limpet.server.bodies import json_body, truth, whole_number
 from limpet.server.callers import tenant_of
 from limpet.server.errors import response_of
+from limpet.server.item_lists import included
 from limpet.server.sse import EventStream
 
 # So long a stream waits for the model's first sign before its 200: a provider's refusal can then still be a status.
@@ -44,11 +45,13 @@ def routes(service: ResponseService, submissions: Submissions, *, keep_alive: fl
     async def read(request: Request) -> ASGIApp:
         response_id, is_streamed = request.path_params["response_id"], truth(request, "stream")
         after = whole_number(request, "starting_after", default=-1, least=-1, most=2**63 - 1)
+        is_obfuscated = truth(request, "include_obfuscation")
+        included(request)  # what it names is there in any case, as far as it was kept
         whole = await service.get(tenant_of(request), response_id)
         if not is_streamed:
             return json_answer(whole)
         events = service.follow(tenant_of(request), response_id, after=after)
-        return EventStream(events, release=_nothing, keep_alive=keep_alive)
+        return EventStream(events, release=_nothing, keep_alive=keep_alive, obfuscated=is_obfuscated)
 
     async def cancel(request: Request) -> Response:
         return json_answer(await service.cancel(tenant_of(request), request.path_params["response_id"]))
@@ -89,7 +92,9 @@ async def _created(service: ResponseService, submissions: Submissions, request: 
             raise
         if refusal is None:
             events = service.follow(tenant_of(request), made.response_id)
-            return EventStream(events, release=release, keep_alive=keep_alive, headers=headers)
+            return EventStream(
+                events, release=release, keep_alive=keep_alive, headers=headers, obfuscated=asked.is_obfuscated
+            )
         await release()
         return response_of(refusal)
     try:

@@ -1,5 +1,6 @@
 """Server-sent events: `event:` and `data:` lines as OpenAI writes them, no frame torn apart, comments while nothing happens."""
 
+import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 
 import anyio
@@ -17,21 +18,27 @@ _HEADERS = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
+PADDED_TO = 64  # bytes, of which the length of an obfuscated delta is a multiple
+_PADDED = b',"obfuscation":"%b"}'
 _END = b"data: [DONE]\n\n"
 log = structlog.get_logger()
 
 
-def frame(told: StreamEvent) -> bytes:
-    """One event on the wire."""
-    return b"event: " + told.type.encode() + b"\ndata: " + told.payload() + b"\n\n"
+def frame(told: StreamEvent, *, obfuscated: bool = False) -> bytes:
+    """One event on the wire. `obfuscated` deltas are padded to a few lengths, so that their lengths alone say little of the text."""
+    payload = told.payload()
+    if obfuscated and told.type.endswith(".delta"):
+        missing = -(len(payload) + len(_PADDED) - 3) % PADDED_TO
+        payload = payload[:-1] + _PADDED % secrets.token_hex(PADDED_TO)[:missing].encode()
+    return b"event: " + told.type.encode() + b"\ndata: " + payload + b"\n\n"
 
 
-def pieces(batch: Sequence[StreamEvent]) -> Iterator[bytes]:
+def pieces(batch: Sequence[StreamEvent], *, obfuscated: bool = False) -> Iterator[bytes]:
     """What is written at once: a few frames, so that a client that reads slowly is not handed a whole journal in one piece."""
     some: list[bytes] = []
     size = 0
     for told in batch:
-        some.append(frame(told))
+        some.append(frame(told, obfuscated=obfuscated))
         size += len(some[-1])
         if len(some) == FRAMES_AT_ONCE or size > BYTES_AT_ONCE:
             yield b"".join(some)
@@ -53,10 +60,12 @@ class EventStream:
         release: Callable[[], Awaitable[None]],
         keep_alive: float = KEEP_ALIVE_SECONDS,
         headers: Mapping[str, str] | None = None,
+        obfuscated: bool = False,
     ) -> None:
         self._events = events
         self._release = release
         self._keep_alive = keep_alive
+        self._obfuscated = obfuscated
         self._headers = [
             *_HEADERS,
             *((name.encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
@@ -89,7 +98,7 @@ class EventStream:
         try:
             async for batch in self._events:
                 last = batch[-1].seq
-                for piece in pieces(batch):
+                for piece in pieces(batch, obfuscated=self._obfuscated):
                     await self._write(send, piece)
         except LimpetError as problem:
             # Too late for a status: the stream itself says what happened.

@@ -1,6 +1,6 @@
 """The rows of stored responses, without their events: those are in the journal."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
@@ -189,15 +189,34 @@ class Responses:
 
     async def delete(self, tenant: str, id: str) -> bool:
         """Remove it with its events and executions. False if that tenant has none of that id."""
-        async with self._db.writing() as connection:
-            mine = delete(responses).where(responses.c.id == id, responses.c.tenant == tenant)
-            found = (await connection.execute(mine)).rowcount > 0
-            if found:
-                await connection.execute(delete(journal).where(journal.c.response_id == id))
-                await connection.execute(delete(response_items).where(response_items.c.response_id == id))
-                await connection.execute(delete(executions).where(executions.c.response_id == id))
-                await connection.execute(delete(idempotency_keys).where(idempotency_keys.c.response_id == id))
-        return found
+
+        def remove(connection: Connection) -> bool:
+            mine = select(responses.c.id).where(responses.c.id == id, responses.c.tenant == tenant)
+            found = connection.execute(mine.with_for_update()).scalar_one_or_none()
+            if found is not None:
+                _remove(connection, [found])
+            return found is not None
+
+        return await self._db.write(remove)
+
+    async def delete_ended(self, *, before: int, limit: int) -> int:
+        """Remove some of those that ended before that time, microseconds UTC, and that no other one goes on from; how many. A chain goes
+        from its newest response on, so it is whole as long as that is kept."""
+        following = responses.alias()
+        is_followed = select(following.c.id).where(following.c.previous_response_id == responses.c.id).exists()
+        old = (
+            select(responses.c.id)
+            .where(responses.c.completed_at < before, responses.c.status.not_in(UNFINISHED), ~is_followed)
+            .order_by(responses.c.completed_at)
+            .limit(limit)
+        )
+
+        def remove(connection: Connection) -> int:
+            ids = list(connection.execute(old).scalars())
+            _remove(connection, ids)
+            return len(ids)
+
+        return await self._db.write(remove)
 
     async def orphans(self) -> list[ResponseRecord]:
         """Unfinished ones that are nobody's run, as older versions left them, oldest first."""
@@ -212,3 +231,9 @@ class Responses:
         query = select(responses).where(responses.c.status.in_(UNFINISHED)).order_by(responses.c.number)
         async with self._db.reading() as connection:
             return [record_of(ResponseRecord, row) for row in await connection.execute(query)]
+
+
+def _remove(connection: Connection, ids: Sequence[str]) -> None:
+    for table in (journal, response_items, executions, idempotency_keys):
+        connection.execute(delete(table).where(table.c.response_id.in_(ids)))
+    connection.execute(delete(responses).where(responses.c.id.in_(ids)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import select, update
 
+from limpet.core.clock import MICROSECONDS
 from limpet.store.database import Database
 from limpet.store.responses import FIRST_EPOCH, UNFINISHED
 from limpet.store.tables import responses, runs
@@ -92,6 +93,17 @@ class Runs:
         asked = (runs.c.owner == owner, runs.c.cancel_at.is_not(None), responses.c.status.in_(UNFINISHED))
         query = select(runs.c.response_id).join(responses, responses.c.id == runs.c.response_id).where(*asked)
         return await self._db.read(lambda connection: list(connection.execute(query).scalars()))
+
+    async def note_read(self, response_id: str, *, at: int) -> None:
+        """Somebody reads it at this process, which does not carry it; `at` in microseconds UTC."""
+        query = update(runs).where(runs.c.response_id == response_id).values(read_at=at + self._db.clock_offset)
+        await self._db.write(lambda connection: connection.execute(query))
+
+    async def seconds_since_read(self, response_id: str, *, now: int) -> float | None:
+        """Since it was last read at another process than its carrier; None if it never was."""
+        query = select(runs.c.read_at).where(runs.c.response_id == response_id)
+        at = await self._db.read(lambda connection: connection.execute(query).scalar_one_or_none())
+        return None if at is None else max(0, now + self._db.clock_offset - at) / MICROSECONDS
 
     async def is_unfinished(self, response_id: str) -> bool:
         """Whether it is a stored response that is queued or in progress, wherever it is carried."""

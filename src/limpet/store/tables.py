@@ -52,6 +52,8 @@ responses = Table(
     Column("spent", Json),
     Index(None, "status"),
     Index(None, "conversation_id"),
+    Index(None, "previous_response_id"),
+    Index(None, "completed_at"),
     sqlite_autoincrement=True,
 )
 
@@ -86,6 +88,8 @@ runs = Table(
     Column("sealed", LargeBinary),
     # When another process asked its carrier to cancel it.
     Column("cancel_at", BigInteger),
+    # When it was last read at a gateway that does not carry it.
+    Column("read_at", BigInteger),
     Index(None, "owner"),
 )
 
