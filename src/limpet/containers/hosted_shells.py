@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Self
 
+from anyio import to_thread
+
 from limpet.containers.attachments import SKILLS
 from limpet.containers.shell_rules import ShellRules
 from limpet.core.clock import Clock
@@ -56,7 +58,8 @@ class HostedShells:
         if isinstance(shell, SandboxShell):
             shell = await self._guarded(shell, container_id)
         assert isinstance(shell, Workspace), "made by `open`"
-        return shell.guarded(redaction=Redaction(secrets=secrets, families=False))
+        # Compiling many long values takes tens of milliseconds.
+        return await to_thread.run_sync(partial(shell.guarded, redaction=Redaction(secrets=secrets, families=False)))
 
     async def _guarded(self, shell: SandboxShell, container_id: str) -> Workspace:
         """There is no approver here, and the record of a hosted command is the response's (`responses.shell_audit`)."""

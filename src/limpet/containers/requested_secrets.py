@@ -16,8 +16,9 @@ from limpet.egress.host_patterns import outside, parse_pattern, parse_patterns
 from limpet.egress.policy import SERVICES
 from limpet.egress.secrets import new_placeholder, sendable
 
-MOST_SECRETS = 100
-MOST_VALUE = 16_384  # bytes: a head with more is refused by servers
+MOST_SECRETS = 50
+MOST_VALUE = 8_192  # bytes: a head with more is refused by servers
+MOST_VALUES = 16_384  # of all values together: what is printed and sent back is searched for each of them
 REJECTED = "domain_secrets_rejected"
 _FORMS = (
     'A secret is {"domain": "api.example.com", "name": "TOKEN", "value": "…"}, or of the operator\'s '
@@ -49,6 +50,10 @@ def granted_secrets(
         raise RequestInvalid(f"Write it as a list of at most {MOST_SECRETS} secrets.", param=param, code=REJECTED)
     given = [_given(each, known, admits, f"{param}[{index}]") for index, each in enumerate(asked)]
     _refuse_doubles(given, param)
+    if sum(len(secret.value.reveal().encode()) for secret in given if secret.value is not None) > MOST_VALUES:
+        raise RequestInvalid(
+            f"The values are longer than {MOST_VALUES} bytes together. Give fewer.", param=param, code=REJECTED
+        )
     # One variable holds one placeholder, whatever it stands for at which host.
     placeholders = {secret.name: secret.placeholder for secret in given}
     return tuple(replace(secret, placeholder=placeholders[secret.name]) for secret in given)

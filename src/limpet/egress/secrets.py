@@ -114,9 +114,12 @@ class Scrubber:
 
 def _overlap(data: bytes, needle: bytes) -> int:
     """How many bytes of the end of `data` begin `needle`, and not all of it."""
-    for count in range(min(len(needle) - 1, len(data)), 0, -1):
-        if data.endswith(needle[:count]):
-            return count
+    first = needle[:1]
+    at = data.find(first, max(0, len(data) - len(needle) + 1))
+    while at >= 0:
+        if needle.startswith(data[at:]):
+            return len(data) - at
+        at = data.find(first, at + 1)
     return 0
 
 

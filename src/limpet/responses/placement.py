@@ -99,9 +99,16 @@ class Placement:
     def secrets(self, asked: ParsedRequest) -> tuple[GrantedSecret, ...]:
         """Those that the request asks for, for its own commands. Raises RequestInvalid."""
         environment = None if asked.shell is None else asked.shell.environment
+        place = f"tools[{asked.shell_index}].environment"
+        if isinstance(environment, ContainerReference) and (environment.model_extra or {}).get("network_policy"):
+            raise RequestInvalid(
+                "A container that is named has a network policy and secrets of its own: leave `network_policy` out, or change the "
+                "container's at POST /v1/containers/{id}.",
+                param=f"{place}.network_policy",
+                code="container_network_policy_fixed",
+            )
         if not isinstance(environment, ContainerAuto) or environment.network_policy is None:
             return ()
-        place = f"tools[{asked.shell_index}].environment"
         return self._containers.narrow({"network_policy": environment.network_policy}, place=place).secrets
 
     async def given(

@@ -287,7 +287,8 @@ class Preparer:
             await self._files.check_shown(tenant, asked.input, provider=upstream.name, type=upstream.type)
             return asked, await find()
         async with self._files.gathered(tenant, asked.input) as gathered:
-            target = replace(await find(), secrets=self._placement.secrets(asked))
+            secrets = self._placement.secrets(asked)
+            target = replace(await find(), secrets=secrets)
             assert target.container is not None, "a hosted shell has a container"
             return replace(
                 asked, input=await self._bring(target.container, asked, gathered, is_new=target.is_new)

@@ -12,6 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from limpet.containers.attachments import MARKDOWN, ZIP
 from limpet.containers.network_objects import ContainerNetwork
+from limpet.containers.requested_secrets import MOST_SECRETS, MOST_VALUE
 from limpet.containers.requested_spec import LEAST_MEMORY, MAX_NAME_BYTES, MOST_FILES, MOST_INLINE, MOST_SKILLS
 from limpet.containers.wire_objects import (
     Container,
@@ -156,9 +157,13 @@ def _asked_of_containers() -> Json:
         "AskedExpiry": shape({"minutes": {"type": "integer", "minimum": 1}}, {"anchor": const("last_active_at")}),
         "NetworkPolicy": {"oneOf": [shape({"type": const("disabled")}), ref("Allowlist")]},
         "Allowlist": shape(
-            {"type": const("allowlist"), "allowed_domains": {"type": "array", "items": TEXT}},
-            {"domain_secrets": {"type": "array", "items": ANY_OBJECT}},
+            {"type": const("allowlist")},
+            {
+                "allowed_domains": {"type": "array", "items": TEXT},
+                "domain_secrets": {"type": "array", "items": ref("AskedSecret"), "maxItems": MOST_SECRETS},
+            },
         ),
+        **_asked_secrets(),
         "AskedSkill": {"oneOf": [ref("SkillReference"), ref("InlineSkill")]},
         "SkillReference": shape(
             {"type": const("skill_reference"), "skill_id": {"type": "string", "minLength": 1, "maxLength": 64}},
@@ -173,6 +178,19 @@ def _asked_of_containers() -> Json:
                 "data": {"type": "string", "contentEncoding": "base64", "minLength": 1, "maxLength": MOST_INLINE},
             },
             {"type": const("base64")},
+        ),
+    }
+
+
+def _asked_secrets() -> Json:
+    return {
+        "AskedSecret": {"anyOf": [ref("InlineSecret"), ref("SecretReference")]},
+        "InlineSecret": shape(
+            {"domain": TEXT, "name": TEXT, "value": {"type": "string", "minLength": 1, "maxLength": MOST_VALUE}},
+            {"in_query": {"type": "boolean"}, "in_body": {"type": "boolean"}},
+        ),
+        "SecretReference": shape(
+            {"placeholder": TEXT}, {"allowed_domains": nullable({"type": "array", "items": TEXT})}
         ),
     }
 
