@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from limpet.cli.database_commands import add_to
 from limpet.cli.loading import begin_loading
 from limpet.cli.standard_streams import open_missing_streams
 from limpet.core import exit_codes
@@ -248,22 +249,7 @@ def check_command(
     raise typer.Exit(check(runtimes or [], suite=suite, as_json=as_json))
 
 
-storage_app = _group("storage", "Where files are kept.")
-
-
-@storage_app.command("move")
-def storage_move_command(
-    config: Annotated[Path | None, typer.Option(help="The settings that say where files are to be.")] = None,
-) -> None:
-    """Move all stored files to where the settings now keep new ones.
-
-    The gateway may serve meanwhile. It can be stopped at any moment and called again.
-    """
-    from limpet.cli.storage import move
-
-    raise typer.Exit(move(config))
-
-
+add_to(app)
 keys_app = _group("keys", "The keys of those who may ask the gateway.")
 
 GatewayConfig = Annotated[Path | None, typer.Option(help="The settings of the gateway.")]

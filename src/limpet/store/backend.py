@@ -1,9 +1,10 @@
 """What a kind of database must offer, so that the rest of the store need not know which one it is. One file below for each kind."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from limpet.store.entries import Row
@@ -49,6 +50,19 @@ class Backend(Protocol):
 
     def prepare(self) -> Callable[[], None]:
         """Check and migrate it; what is given back is called when the database closes. DatabaseUnusable leaves it as it was."""
+        ...
+
+    def version(self) -> str | None:
+        """Of its tables; None where it has none, or where there is no database yet. Changes nothing. DatabaseUnusable."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[Connection]:
+        """A connection that sees one state of the data for as long as it is held, while others write. DatabaseUnusable."""
+        ...
+
+    def filling(self) -> AbstractContextManager[Connection]:
+        """A connection to an empty database, which is ours when the block ends, or empty where it raises. DatabaseUnusable for one that
+        has tables."""
         ...
 
     def engines(self, *, readers: int) -> Engines:

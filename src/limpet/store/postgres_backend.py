@@ -1,8 +1,9 @@
 """PostgreSQL as a backend of the store. Several gateways may write to one database at once."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
-from sqlalchemy import Engine, NullPool, QueuePool, create_engine
+from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
@@ -10,7 +11,7 @@ from limpet.core.errors import DatabaseUnusable
 from limpet.store.backend import Engines
 from limpet.store.postgres import DatabaseServer, why
 from limpet.store.postgres_journal import PostgresJournalWriter
-from limpet.store.postgres_schema import migrate
+from limpet.store.postgres_schema import filling, migrate, snapshot, version
 
 POOL_SECONDS = 30.0  # how long a call waits for a connection of a pool
 
@@ -28,6 +29,15 @@ class PostgresBackend:
         engine = self._engine()
         migrate(engine, self.server)
         return engine.dispose
+
+    def version(self) -> str | None:
+        return version(self._engine(), self.server)
+
+    def snapshot(self) -> AbstractContextManager[Connection]:
+        return snapshot(self._engine(), self.server)
+
+    def filling(self) -> AbstractContextManager[Connection]:
+        return filling(self._engine(), self.server)
 
     def engines(self, *, readers: int) -> Engines:
         direct = create_engine(

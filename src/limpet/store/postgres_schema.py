@@ -3,6 +3,8 @@
 Of several gateways that start at once one migrates; the others wait for it.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from limpet.core.errors import DatabaseUnusable
 from limpet.store.postgres import OLDEST, DatabaseServer, is_lost
-from limpet.store.schema import MIGRATIONS, VERSIONS, head, refuse_newer, upgrade
+from limpet.store.schema import MIGRATIONS, VERSIONS, head, refuse_full, refuse_newer, upgrade
 
 # Whose tables these are, as a comment on Alembic's own.
 MARK = "limpet"
@@ -22,17 +24,61 @@ WAIT_SECONDS = 60
 
 def migrate(engine: Engine, server: DatabaseServer, *, migrations: Path = MIGRATIONS) -> None:
     """Make it ready. DatabaseUnusable otherwise, and then it holds what it held."""
+    with _translated(server), engine.begin() as connection:
+        _check_server(connection, server)
+        if check_it_is_ours(connection, server, migrations) == head(migrations):
+            return
+        _hold(connection)
+        check_it_is_ours(connection, server, migrations)
+        upgrade(connection, migrations)
+        _mark(connection)
+
+
+@contextmanager
+def filling(engine: Engine, server: DatabaseServer) -> Iterator[Connection]:
+    """See `store.backend.Backend.filling`."""
+    with _translated(server), engine.begin() as connection:
+        _check_server(connection, server)
+        _hold(connection)
+        if inspect(connection).get_table_names():
+            raise refuse_full(server.shown)
+        yield connection
+        _mark(connection)
+
+
+@contextmanager
+def snapshot(engine: Engine, server: DatabaseServer) -> Iterator[Connection]:
+    """See `store.backend.Backend.snapshot`."""
+    one_state = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    with _translated(server), one_state.begin() as connection:
+        connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        if check_it_is_ours(connection, server) is None:
+            raise DatabaseUnusable(server.shown, "It is empty.", "Name the one that has the data.")
+        yield connection
+
+
+def version(engine: Engine, server: DatabaseServer) -> str | None:
+    """See `store.backend.Backend.version`."""
+    with _translated(server), engine.connect() as connection:
+        _check_server(connection, server)
+        return check_it_is_ours(connection, server)
+
+
+def _hold(connection: Connection) -> None:
+    """Until the transaction ends no other gateway makes or changes tables."""
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'")
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+
+
+def _mark(connection: Connection) -> None:
+    connection.exec_driver_sql(f"COMMENT ON TABLE {VERSIONS} IS '{MARK}'")
+
+
+@contextmanager
+def _translated(server: DatabaseServer) -> Iterator[None]:
     try:
-        with engine.begin() as connection:
-            _check_server(connection, server)
-            if check_it_is_ours(connection, server, migrations) == head(migrations):
-                return
-            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'")
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
-            check_it_is_ours(connection, server, migrations)
-            upgrade(connection, migrations)
-            connection.exec_driver_sql(f"COMMENT ON TABLE {VERSIONS} IS '{MARK}'")
+        yield
     except DBAPIError as error:
         raise _unusable(server, error.orig) from error
 

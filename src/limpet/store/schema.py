@@ -5,7 +5,8 @@ What holds for every kind of database: the steps, their newest one, and the refu
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from alembic import command
@@ -57,15 +58,16 @@ def _make_file(place: DatabaseFile) -> None:
         raise DatabaseUnusable(place.url, f"{error.strerror}.", remedy) from error
 
 
-def _check_it_is_ours(connection: sqlite3.Connection, place: DatabaseFile, migrations: Path) -> None:
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+def _check_it_is_ours(connection: sqlite3.Connection, place: DatabaseFile, migrations: Path) -> str | None:
+    """The version of its tables; None where there are none."""
+    tables = _tables_of(connection)
     if not tables:
-        return
+        return None
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID or VERSIONS not in tables:
         raise DatabaseUnusable(place.url, "It belongs to another program.", "Set [database] url to another file.")
     versions = [version for (version,) in connection.execute(f"SELECT version_num FROM {VERSIONS}")]
-    refuse_newer(versions, place.url, migrations)
+    return refuse_newer(versions, place.url, migrations)
 
 
 def head(migrations: Path = MIGRATIONS) -> str | None:
@@ -104,13 +106,68 @@ def _migrate(connection: sqlite3.Connection, place: DatabaseFile, migrations: Pa
     connection.execute("PRAGMA foreign_keys=ON")
 
 
-def upgrade(connection: Connection, migrations: Path = MIGRATIONS) -> None:
-    """All steps that are missing, in the transaction of this connection."""
+def upgrade(connection: Connection, migrations: Path = MIGRATIONS, *, to: str = "head") -> None:
+    """All steps that are missing, or those up to a version, in the transaction of this connection."""
     config = Config()
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, to)
+
+
+def refuse_full(shown: str) -> DatabaseUnusable:
+    return DatabaseUnusable(shown, "It has tables already.", "Name a new, empty one.")
+
+
+@contextmanager
+def translated(place: DatabaseFile) -> Iterator[None]:
+    """What the driver raises in the block is DatabaseUnusable."""
+    try:
+        yield
+    except (sqlite3.Error, DBAPIError) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if not isinstance(cause, sqlite3.Error):
+            raise
+        raise _unusable(place, cause) from cause
+
+
+@contextmanager
+def snapshot(place: DatabaseFile) -> Iterator[Connection]:
+    """See `store.backend.Backend.snapshot`; the same checks as `prepare`."""
+    with translated(place), closing(connect(place, wait=OPEN_SECONDS)) as driver:
+        _check_it_is_ours(driver, place, MIGRATIONS)
+        engine = create_engine("sqlite://", poolclass=StaticPool, creator=lambda: driver)
+        event.listen(engine, "begin", lambda wrapped: wrapped.exec_driver_sql("BEGIN"))
+        with engine.begin() as connection:
+            yield connection
+
+
+@contextmanager
+def filling(place: DatabaseFile) -> Iterator[Connection]:
+    """See `store.backend.Backend.filling`."""
+    _make_file(place)
+    with translated(place), closing(connect(place, wait=OPEN_SECONDS)) as driver:
+        _write_ahead(driver, place)
+        driver.execute("PRAGMA foreign_keys=OFF")  # as in `_migrate`; rows come in the order of their references
+        engine = create_engine("sqlite://", poolclass=StaticPool, creator=lambda: driver)
+        event.listen(engine, "begin", lambda wrapped: wrapped.exec_driver_sql("BEGIN IMMEDIATE"))
+        with engine.begin() as connection:
+            if _tables_of(driver):
+                raise refuse_full(place.url)
+            yield connection
+            driver.execute(f"PRAGMA application_id={APPLICATION_ID}")
+
+
+def version(place: DatabaseFile) -> str | None:
+    """See `store.backend.Backend.version`."""
+    if place.path is None or not place.path.exists():
+        return None
+    with translated(place), closing(connect(place, wait=OPEN_SECONDS)) as connection:
+        return _check_it_is_ours(connection, place, MIGRATIONS)
+
+
+def _tables_of(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def _unusable(place: DatabaseFile, error: sqlite3.Error) -> DatabaseUnusable:

@@ -1,6 +1,7 @@
 """SQLite as a backend of the store. One writer works at a time; readers never wait (WAL)."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from limpet.store.backend import Engines
-from limpet.store.schema import prepare
+from limpet.store.schema import filling, prepare, snapshot, version
 from limpet.store.sqlite import BUSY_SECONDS, PRAGMAS, DatabaseFile, connect, why
 from limpet.store.sqlite_journal import SqliteJournalWriter
 
@@ -26,6 +27,15 @@ class SqliteBackend:
     def prepare(self) -> Callable[[], None]:
         # A database in memory lives as long as a connection to it does.
         return prepare(self.place).close
+
+    def version(self) -> str | None:
+        return version(self.place)
+
+    def snapshot(self) -> AbstractContextManager[Connection]:
+        return snapshot(self.place)
+
+    def filling(self) -> AbstractContextManager[Connection]:
+        return filling(self.place)
 
     def engines(self, *, readers: int) -> Engines:
         direct, asynchronous = _direct_engine(self.place, readers), _engine(self.place, readers)
