@@ -5,6 +5,7 @@ import os
 import socket as sockets
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -25,22 +26,21 @@ TIGHT = """
 [server.connections]
 body_timeout_secs = 0.4
 write_timeout_secs = 0.5
-websocket_lifetime_secs = 1.5
 max_body_memory_mb = 64
-max_connections = 8
+max_connections = 16
 """
 
 
 @pytest.fixture(scope="module")
-def tight_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running(tmp_path_factory.mktemp("tight"), config=TIGHT) as gateway:
-        yield gateway
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+    """With tight bounds, too."""
+    with running(tmp_path_factory.mktemp("keyed"), config=CONFIG + TIGHT) as gateway:
+        yield Keyed(gateway)
 
 
 @pytest.fixture(scope="module")
-def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
-    with running(tmp_path_factory.mktemp("keyed"), config=CONFIG) as gateway:
-        yield Keyed(gateway)
+def key(keyed: Keyed) -> dict[str, str]:
+    return {"Authorization": f"Bearer {keyed.key('usual')}"}
 
 
 def head(size: int, *, first: int = 0x81) -> bytes:
@@ -114,15 +114,16 @@ def test_more_than_64_requests_do_not_wait(scripted_gateway: Gateway, provider: 
 
 
 @pytest.mark.promise("websocket-is-bounded")
-def test_a_message_that_does_not_arrive_ends_its_connection(tight_gateway: Gateway) -> None:
-    with connected(tight_gateway) as socket:
+def test_a_message_that_does_not_arrive_ends_its_connection(keyed: Keyed, key: dict[str, str]) -> None:
+    with connected(keyed.gateway, additional_headers=key) as socket:
         socket.connection.socket.sendall(head(1000) + b"{" * 100)
         assert socket.close_code() == 1008
 
 
 @pytest.mark.promise("websocket-is-bounded")
-def test_messages_that_arrive_share_the_memory_of_all_bodies(tight_gateway: Gateway) -> None:
-    with connected(tight_gateway) as first, connected(tight_gateway) as second:
+def test_messages_that_arrive_share_the_memory_of_all_bodies(keyed: Keyed, key: dict[str, str]) -> None:
+    options: Any = {"additional_headers": key}
+    with connected(keyed.gateway, **options) as first, connected(keyed.gateway, **options) as second:
         for socket in (first, second):
             socket.connection.socket.sendall(head(60 * MIB))
         piece = b"x" * MIB
@@ -130,32 +131,34 @@ def test_messages_that_arrive_share_the_memory_of_all_bodies(tight_gateway: Gate
             for _ in range(60):
                 for socket in (first, second):
                     socket.connection.socket.sendall(piece)
-        with tight_gateway.http() as http:
+        with keyed.gateway.http() as http:
             assert http.get("/livez").status_code == 200
 
 
 @pytest.mark.promise("websocket-is-bounded")
-def test_a_client_that_does_not_read_loses_its_connection_only(tight_gateway: Gateway) -> None:
+def test_a_client_that_does_not_read_loses_its_connection_only(keyed: Keyed, key: dict[str, str]) -> None:
     slow = sockets.socket()
     slow.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
-    host, _, port = tight_gateway.url.removeprefix("http://").partition(":")
+    host, _, port = keyed.gateway.url.removeprefix("http://").partition(":")
     slow.connect((host, int(port)))
-    key = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+    named = {**key, "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
     slow.sendall(
-        f"GET /v1/responses HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{key}\r\n\r\n".encode()
+        f"GET /v1/responses HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{lines}\r\n".encode()
     )
     asked = {"type": "response.create", "model": "limpet/script", "input": shell_blocks("seq 150000"), "tools": SHELL}
     body = json.dumps(asked).encode()
     slow.sendall(struct.pack("!BBH", 0x81, 0xFE, len(body)) + _MASK + body)
-    with connected(tight_gateway) as other:
+    with connected(keyed.gateway, additional_headers=key) as other:
         assert other.response(input="hello")["status"] == "completed"
-    eventually(lambda: "does not read the answer" in tight_gateway.log.read_text(), within=15)
+    eventually(lambda: "does not read the answer" in keyed.gateway.log.read_text(), within=30)
     slow.close()
 
 
 @pytest.mark.promise("websocket-lives-for-an-hour")
-def test_an_old_connection_is_told_and_closed(tight_gateway: Gateway) -> None:
-    with connected(tight_gateway) as socket:
+def test_an_old_connection_is_told_and_closed(tmp_path: Path) -> None:
+    aged = "[server.connections]\nwebsocket_lifetime_secs = 1\n"
+    with running(tmp_path, config=aged, runtime="memory") as gateway, connected(gateway) as socket:
         told = socket.error()
         code = socket.close_code()
 
@@ -164,10 +167,10 @@ def test_an_old_connection_is_told_and_closed(tight_gateway: Gateway) -> None:
 
 
 @pytest.mark.promise("websocket-is-bounded")
-def test_connections_without_a_response_make_room_for_new_ones(tight_gateway: Gateway) -> None:
-    with connected(tight_gateway) as oldest:
-        idle = [sockets.create_connection(oldest.connection.remote_address[:2]) for _ in range(7)]
-        with tight_gateway.http() as http:
+def test_connections_without_a_response_make_room_for_new_ones(keyed: Keyed, key: dict[str, str]) -> None:
+    with connected(keyed.gateway, additional_headers=key) as oldest:
+        idle = [sockets.create_connection(oldest.connection.remote_address[:2]) for _ in range(17)]
+        with keyed.gateway.http() as http:
             assert http.get("/livez").status_code == 200
         assert oldest.close_code() == 1006
         for each in idle:

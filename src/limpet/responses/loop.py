@@ -257,6 +257,8 @@ async def _asked(run: Run) -> _TurnResult:
         run.progress.newest = usage
         run.progress.usage = usage if run.progress.usage is None else run.progress.usage + usage
     run.progress.calls_made = run.calls_made
+    if taken.is_cut and not taken.calls:
+        return taken  # the run ends with it; a process that takes it up before that knows no steering, and asks again
     run.progress.turn = taken.ended_turn(run.writer)
     run.meter.write_down()
     await run.writer.keep(run.progress.encoded())

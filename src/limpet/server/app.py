@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from limpet.ingress.memory import MemoryBudget
 from limpet.ingress.settings import AccessLevel
+from limpet.ingress.takeover import control_of
 from limpet.responses.metrics import Metrics
 from limpet.server.access import AccessLog
 from limpet.server.errors import HANDLERS
@@ -33,6 +34,8 @@ class RequestCounter:
             await send(message)
 
         await self._app(scope, receive, counting)
+        if (control := control_of(scope)) is not None and control.is_taken:
+            self._metrics.requests.labels(scope["method"], getattr(scope.get("route"), "path", "other"), "101").inc()
 
 
 def application(
