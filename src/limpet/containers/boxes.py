@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from limpet.containers.box import Box, BoxServices
+from limpet.containers.directory_remover import DirectoryRemover
 from limpet.core.ports import Offer
 from limpet.store.containers import ContainerRecord
 
@@ -27,6 +28,11 @@ class Boxes:
     def held(self) -> frozenset[str]:
         """The containers that are leased now."""
         return frozenset(key for key, box in self._boxes.items() if box.leases > 0)
+
+    @property
+    def remover(self) -> DirectoryRemover:
+        """Removes the directories of those that end; it is open while containers are."""
+        return self._services.directories.remover
 
     async def sweep(self, running: Sequence[ContainerRecord]) -> list[str]:
         """Clear what no running container owns, box or directory; one sentence each. PlaceUnusable where new ones cannot be made."""

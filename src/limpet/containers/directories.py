@@ -8,12 +8,12 @@ from anyio import to_thread
 
 from limpet.containers.attachments import Skill, write_skills
 from limpet.containers.container import SKILLS_DIRECTORY
+from limpet.containers.directory_remover import DirectoryRemover, original_name
 from limpet.core.box_directories import DATA, LASTING
 from limpet.core.errors import PlaceUnusable
 from limpet.core.ids import CONTAINER, is_id
 from limpet.core.ports import Files
 from limpet.runtimes.hostfiles import HostFiles
-from limpet.runtimes.open_beneath import remove_tree
 from limpet.store.containers import ContainerRecord, Containers
 
 
@@ -23,6 +23,7 @@ class ContainerDirectories:
     def __init__(self, home: Path, *, named: Path | None = None) -> None:
         self._at_home = home / "boxes"
         self._named = named
+        self.remover = DirectoryRemover()
 
     def of(self, record: ContainerRecord) -> Path:
         """The container's directory, which may not be there yet."""
@@ -47,8 +48,8 @@ class ContainerDirectories:
         await to_thread.run_sync(write_skills, self.of(record) / SKILLS_DIRECTORY, skills)
 
     async def remove(self, record: ContainerRecord) -> None:
-        """Nothing of its data is left. OSError; may be repeated."""
-        await to_thread.run_sync(remove_tree, self.of(record))
+        """Nothing can reach its data any more, and in a moment nothing of it is left. OSError; may be repeated."""
+        await self.remover.remove(self.of(record))
 
     async def prepare(self) -> None:
         """See to it that new ones can be made. PlaceUnusable."""
@@ -60,9 +61,10 @@ class ContainerDirectories:
         living, swept = frozenset(record.id for record in running), []
         for directory in await self._found(running, rows):
             # The runtime keeps boxes' own things there too, under names of its own.
-            if is_id(directory.name, prefix=CONTAINER) and directory.name not in living:
+            name = original_name(directory.name)
+            if is_id(name, prefix=CONTAINER) and name not in living:
                 try:
-                    await to_thread.run_sync(remove_tree, directory)
+                    await self.remover.remove(directory)
                     swept.append(f"Removed the directory {directory} of a container that has ended.")
                 except OSError as error:
                     # No reason not to serve the others; the operator reads it.
@@ -76,9 +78,9 @@ class ContainerDirectories:
         if self._named is not None:
             elsewhere.add(self._named)
         found = [directory for root in sorted(elsewhere) for directory in await to_thread.run_sync(_entries, root)]
-        ours = await rows.ended([directory.name for directory in found])
+        ours = await rows.ended([original_name(directory.name) for directory in found])
         at_home = await to_thread.run_sync(_entries, self._at_home)
-        return [*at_home, *(directory for directory in found if directory.name in ours)]
+        return [*at_home, *(directory for directory in found if original_name(directory.name) in ours)]
 
 
 def make_passable(directory: Path) -> None:

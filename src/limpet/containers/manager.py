@@ -155,11 +155,12 @@ class ContainerManager:
     async def __aenter__(self) -> Self:
         await self._provider.clear()
         running = await self._rows.running()
-        self.swept = tuple(await self._boxes.sweep(running))
-        for record in running:
-            if record.ref is not None:
-                self.admission.found(record.id, record.tenant)
         async with AsyncExitStack() as stack:  # which closes what is open where the next one cannot be
+            await stack.enter_async_context(self._boxes.remover)
+            self.swept = tuple(await self._boxes.sweep(running))
+            for record in running:
+                if record.ref is not None:
+                    self.admission.found(record.id, record.tenant)
             await stack.enter_async_context(self._operator)
             await stack.enter_async_context(self.doors)
             await stack.enter_async_context(self._shells)

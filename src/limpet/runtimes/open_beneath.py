@@ -10,7 +10,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -146,25 +146,27 @@ def entries(base: int, parts: tuple[str, ...]) -> Iterator[tuple[str, os.stat_re
         os.close(descriptor)
 
 
-def remove_entry(parent: int, name: str) -> None:
-    """Remove a file, a link or a whole directory, of any depth. Raises FileNotFoundError and PermissionError."""
+def remove_entry(parent: int, name: str, *, is_wanted: Callable[[], bool] = lambda: True) -> None:
+    """Remove a file, a link or a whole directory, of any depth. Raises FileNotFoundError, PermissionError and, once `is_wanted` says no,
+    InterruptedError."""
     if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=parent)
         return
     descriptor = _enter_to_empty(parent, name)
     try:
-        _empty(descriptor)
+        _empty(descriptor, is_wanted)
     finally:
         os.close(descriptor)
     os.rmdir(name, dir_fd=parent)
 
 
-def remove_tree(path: Path) -> None:
-    """Remove a directory of the host and all in it, of any depth; quiet if it is not there."""
+def remove_tree(path: Path, *, is_wanted: Callable[[], bool] = lambda: True) -> None:
+    """Remove a directory of the host and all in it, of any depth; quiet if it is not there. Very many entries take minutes: raises
+    InterruptedError, with some of them left, once `is_wanted` says no."""
     with suppress(FileNotFoundError):
         parent = os.open(path.parent, DIRECTORY & ~os.O_NOFOLLOW)
         try:
-            remove_entry(parent, path.name)
+            remove_entry(parent, path.name, is_wanted=is_wanted)
         finally:
             os.close(parent)
 
@@ -183,7 +185,7 @@ def _enter_to_empty(parent: int, name: str) -> int:
         return os.open(name, DIRECTORY, dir_fd=parent)
 
 
-def _empty(top: int) -> None:
+def _empty(top: int, is_wanted: Callable[[], bool]) -> None:
     """Remove all that lies in `top`. What lies deeper is moved up first, so that no depth needs recursion or a long path, and no
     directory's names are held all at once."""
     is_empty = False
@@ -192,12 +194,13 @@ def _empty(top: int) -> None:
         with os.scandir(top) as found:
             for entry in found:
                 is_empty = False
+                _require(is_wanted)
                 try:
                     if not entry.is_dir(follow_symlinks=False):
                         os.unlink(entry.name, dir_fd=top)
-                        continue
-                    _flatten(top, entry.name)
-                    os.rmdir(entry.name, dir_fd=top)
+                    elif not _is_removed(top, entry.name):
+                        _flatten(top, entry.name, is_wanted)
+                        os.rmdir(entry.name, dir_fd=top)
                 except FileNotFoundError:
                     continue
                 except OSError as error:
@@ -206,18 +209,33 @@ def _empty(top: int) -> None:
                         raise
 
 
-def _flatten(top: int, name: str) -> None:
+def _require(is_wanted: Callable[[], bool]) -> None:
+    if not is_wanted():
+        raise InterruptedError("It was stopped before everything was removed.")
+
+
+def _is_removed(parent: int, name: str) -> bool:
+    """Remove a directory that is empty, as most of very many are: one call instead of six."""
+    try:
+        os.rmdir(name, dir_fd=parent)
+    except OSError:
+        return False
+    return True
+
+
+def _flatten(top: int, name: str, is_wanted: Callable[[], bool]) -> None:
     """Remove the files of a directory and move its directories up beside it."""
     descriptor = _enter_to_empty(top, name)
     try:
         os.fchmod(descriptor, 0o700)
         with os.scandir(descriptor) as found:
             for entry in found:
-                if entry.is_dir(follow_symlinks=False):
+                _require(is_wanted)
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.name, dir_fd=descriptor)
+                elif not _is_removed(descriptor, entry.name):
                     _make_movable(descriptor, entry.name)
                     os.rename(entry.name, f".gone-{secrets.token_hex(8)}", src_dir_fd=descriptor, dst_dir_fd=top)
-                else:
-                    os.unlink(entry.name, dir_fd=descriptor)
     finally:
         os.close(descriptor)
 
