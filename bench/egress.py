@@ -87,11 +87,11 @@ def _passed_through(scale: Scale, place: Path, up: dict[str, int]) -> list[Line]
         )
         lines.append(compared("passed through a door, one tunnel", *_beside("direct", carried), "MB/s"))
         opened = _in_turns(
-            partial(clients.new_connection, door, reply), partial(clients.new_connection, None, reply), n=scale.of(300)
+            partial(clients.new_connection, door, reply), partial(clients.new_connection, None, reply), n=scale.of(200)
         )
         lines.append(compared("new connection through a door", *_beside("direct", opened), target="≤ 2 ×"))
         refused = _in_turns(
-            partial(clients.refusal, door), partial(clients.new_connection, None, reply), n=scale.of(300)
+            partial(clients.refusal, door), partial(clients.new_connection, None, reply), n=scale.of(200)
         )
         lines.append(compared("refusal of a host", *_beside("a direct connection", refused), target="≤ 100 ms"))
         return lines

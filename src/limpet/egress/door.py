@@ -19,6 +19,7 @@ from limpet.core.turns import Turns
 from limpet.egress.connection import BoxConnection
 from limpet.egress.dns_answers import MOST_QUERY, answer
 from limpet.egress.http_heads import RequestHead
+from limpet.egress.pace import ConnectionPace
 from limpet.egress.policy import SECRET_RULE, Admitted, Decision, EgressPolicy, Reason, Refused
 from limpet.egress.record_throttle import RecordThrottle
 from limpet.egress.records import EgressRecord, OnRecord, record_of
@@ -107,6 +108,7 @@ class Door:
         self._limits = limits or DoorLimits()
         self._budget = budget or ConnectionBudget()
         self._interceptor = interceptor
+        self._pace = ConnectionPace()
         self._open: set[BoxConnection] = set()
         self._services: dict[str, IPv4Address] = {}
 
@@ -203,6 +205,8 @@ class Door:
                 connection = BoxConnection(self, ReadAhead(SocketStream(accepted)), port)
                 self._open.add(connection)
                 tasks.start_soon(self._served, connection, serve)
+                if delay := self._pace.delay():
+                    await anyio.sleep(delay)  # likewise
 
     def _turn_away(self, accepted: socket.socket, port: int) -> None:
         refused = Refused(host="", port=port, reason=Reason.TOO_MANY)

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import anyio
 from anyio.abc import ByteStream
+from anyio.streams.tls import TLSAttribute, TLSStream
 
 from limpet.core.turns import Turns
 from limpet.egress.http_heads import END, MOST_HEAD, MalformedHttp
@@ -61,14 +62,14 @@ class SocketStream(ByteStream):
         return count
 
     async def _readable(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop, number = asyncio.get_running_loop(), self.socket.fileno()
         readable = loop.create_future()
-        loop.add_reader(self.socket, _set, readable)
+        loop.add_reader(number, _set, readable)
         try:
             await readable
         finally:
             if self.socket.fileno() >= 0:
-                loop.remove_reader(self.socket)
+                loop.remove_reader(number)
 
     def send_now(self, data: memoryview) -> int:
         """How much of it could be sent without waiting. BrokenResourceError."""
@@ -92,13 +93,15 @@ class SocketStream(ByteStream):
 
     async def aclose(self) -> None:
         """Twice is quiet."""
-        if self.socket.fileno() < 0:
+        number = self.socket.fileno()
+        if number < 0:
             return
         # A call that was cancelled just now is still registered with the loop. Left there it would, when it is cleared, take away the
         # registration of the next socket with this descriptor's number (CPython 3.11, selector_events._sock_read_done).
+        # By its number: an error that is caught there would show a socket with its addresses, and ask the kernel for them.
         loop = asyncio.get_running_loop()
-        loop.remove_reader(self.socket)
-        loop.remove_writer(self.socket)
+        loop.remove_reader(number)
+        loop.remove_writer(number)
         self.socket.close()
 
 
@@ -172,6 +175,8 @@ class ReadAhead(ByteStream):
             piece = await self.stream.receive(most)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError):
             return b""
+        if isinstance(self.stream, TLSStream) and len(piece) < most:
+            piece += _decrypted(self.stream, most - len(piece))
         self.received += len(piece)
         return piece
 
@@ -215,6 +220,17 @@ class ReadAhead(ByteStream):
             self.received += count
             other.sent += count
             moved()
+
+
+def _decrypted(stream: TLSStream, most: int) -> bytes:
+    """What has arrived behind a record: TLS gives one record of 16 KiB at a time, and each piece costs the same, however small."""
+    records: ssl.SSLObject = stream.extra(TLSAttribute.ssl_object)
+    pieces: list[bytes] = []
+    with suppress(ssl.SSLError):  # no more has arrived, or there is an end, which the next call meets too
+        while most > 0 and (piece := records.read(most)):
+            pieces.append(piece)
+            most -= len(piece)
+    return b"".join(pieces)
 
 
 async def relay(one: ReadAhead, other: ReadAhead, moved: Callable[[], None]) -> None:
