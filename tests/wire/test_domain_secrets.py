@@ -12,7 +12,7 @@ from tests.support.doors import Upstream, upstream
 from tests.support.gateway import Gateway, running
 from tests.support.host import eventually
 from tests.support.local_names import LocalNames
-from tests.wire.asking import container_of, entries, run
+from tests.wire.asking import container_of, entries, referring_to, run
 from tests.wire.conftest import RUNTIME
 from tests.wire.provider import Provider, config_of
 from tests.wire.schema import check_error
@@ -178,4 +178,30 @@ def test_a_secret_that_cannot_be_is_refused_by_its_name_and_without_its_value(
     assert error["param"] == (f"{at}.{place}" if place else at)
     assert named in error["message"]
     assert "canary" not in answer.text + gateway.log.read_text()
+    assert VALUE not in answer.text
+
+
+def test_the_operators_rules_on_commands_hold_beside_secrets(up: Upstream, rotated: Path, tmp_path: Path) -> None:
+    settings = lending(tmp_path, up, rotated)
+    settings["config"] += (
+        '[features.shell.policy]\nblocked_commands = ["uname"]\n[features.shell.redaction]\npatterns = ["ticket-[0-9]+"]\n'
+    )
+    with running(tmp_path, **settings) as gateway:
+        header = '-H "Authorization: Bearer $CARGO_REGISTRY_TOKEN"'
+        tools = asking(inline("CARGO_REGISTRY_TOKEN"))
+        half = len(VALUE) // 2
+        leak = f"printf '%s%s ticket-7' '{VALUE[:half]}' '{VALUE[half:]}'"
+        first, second, third = entries(run(gateway.client(), curl(up, header), "uname", leak, tools=tools))
+    assert (first.stdout, third.stdout) == ("hello", "[REDACTED:CARGO_REGISTRY_TOKEN] [REDACTED:pattern]"), third
+    assert second.outcome.exit_code == 126
+    assert f"Bearer {VALUE}".encode() in up.seen[-1]
+
+
+def test_a_named_container_has_secrets_of_its_own(gateway: Gateway) -> None:
+    tools = referring_to(gateway.client().containers.create(name="a").id)
+    tools[0]["environment"]["network_policy"] = {"type": "allowlist", "domain_secrets": [inline()]}
+    with gateway.http() as http:
+        answer = http.post("/v1/responses", json={"model": "limpet/script", "input": "a", "tools": tools})
+    check_error(answer.json())
+    assert answer.json()["error"]["code"] == "container_network_policy_fixed"
     assert VALUE not in answer.text
