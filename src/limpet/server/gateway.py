@@ -50,6 +50,7 @@ from limpet.responses.run_meter import Spendings
 from limpet.responses.service import ResponseService
 from limpet.responses.settings import ResponseSettings, ServerToolSettings
 from limpet.server import (
+    chat,
     containers,
     conversations,
     files,
@@ -164,10 +165,9 @@ async def opened(
         )
         days = settings.responses.retention_days
         await stack.enter_async_context(RetentionSweep(Responses(database), days=days, clock=clock))
-        live, limits = LiveConnections(), settings.server.connections
+        live = LiveConnections()
         routes = [
-            *websocket_routes(service, live, limits=limits, keep_alive=settings.keep_alive),
-            *responses.routes(service, Submissions(service, IdempotencyKeys(database)), keep_alive=settings.keep_alive),
+            *_response_routes(settings, service, live, database),
             *_item_routes(settings, database, journal, clock, service.preparer),
             *containers.container_routes(manager, clock),
             *containers.file_routes(manager, uploads),
@@ -182,6 +182,17 @@ async def opened(
         ]
         door = _door(settings, database, clock, links)
         yield OpenedParts(app=_application(settings, routes, door, metrics), stop=partial(_stop, service, live))
+
+
+def _response_routes(
+    settings: GatewaySettings, service: ResponseService, live: LiveConnections, database: Database
+) -> list[HttpRoute]:
+    keep_alive, submissions = settings.keep_alive, Submissions(service, IdempotencyKeys(database))
+    return [
+        *websocket_routes(service, live, limits=settings.server.connections, keep_alive=keep_alive),
+        *responses.routes(service, submissions, keep_alive=keep_alive),
+        *chat.routes(service, keep_alive=keep_alive),
+    ]
 
 
 async def _stop(service: ResponseService, live: LiveConnections) -> None:

@@ -2,7 +2,7 @@
 
 from limpet.responses.item_resources import INCLUDABLE
 from limpet.server.openapi_operations import JSON, answer, in_path, operation, page_query, query
-from limpet.server.openapi_schemas import Json, one_of, ref
+from limpet.server.openapi_schemas import ANY_OBJECT, Json, one_of, ref
 
 
 def item_paths() -> Json:
@@ -25,6 +25,15 @@ def item_paths() -> Json:
                 answer("InputTokenCount"),
                 (400, 404, 413, 422, 429, 502, 503),
                 body={JSON: {"schema": ref("CreateRequest")}},
+            )
+        },
+        "/v1/chat/completions": {
+            "post": operation(
+                "createChatCompletion",
+                "A chat completion, whole or as chunks, with the models of responses and without a shell",
+                {JSON: {"schema": ANY_OBJECT}, "text/event-stream": {"schema": ANY_OBJECT}},
+                (400, 404, 413, 422, 429, 502, 503),
+                body={JSON: {"schema": ref("ChatBody")}},
             )
         },
         **_conversations(),

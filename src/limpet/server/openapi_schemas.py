@@ -23,6 +23,7 @@ from limpet.containers.wire_objects import (
     PortLink,
 )
 from limpet.core.resources import Resource, ResourcePage, WireObject
+from limpet.responses.chat.request import ChatBody
 from limpet.responses.conversations import (
     MOST_ITEMS_AT_ONCE,
     AddItems,
@@ -110,7 +111,14 @@ def schemas() -> Json:
 def _requests() -> Json:
     inputs: dict[str, type[BaseModel]] = {f"Input_{kind}": model for kind, model in KINDS.items()}
     about_conversations: list[type[BaseModel]] = [CreateConversation, ChangeConversation, AddItems]
-    every: list[type[BaseModel]] = [CreateRequest, ShellTool, FunctionTool, *about_conversations, *inputs.values()]
+    every: list[type[BaseModel]] = [
+        CreateRequest,
+        ChatBody,
+        ShellTool,
+        FunctionTool,
+        *about_conversations,
+        *inputs.values(),
+    ]
     named, found = models_json_schema(
         [(model, "validation") for model in every], ref_template=REFERENCE.replace("name", "model")
     )

@@ -86,7 +86,7 @@ async def _created(service: ResponseService, submissions: Submissions, request: 
     if asked.is_streamed:
         try:
             waits = not (asked.is_background or made.is_repeated)
-            refusal = await _refusal(service, request, made.response_id) if waits else None
+            refusal = await provider_refusal(service, request, made.response_id) if waits else None
         except BaseException:
             await release()
             raise
@@ -100,15 +100,15 @@ async def _created(service: ResponseService, submissions: Submissions, request: 
     try:
         if asked.is_background:
             return json_answer(await service.get(tenant_of(request), made.response_id), headers=headers)
-        whole = await _while_there(request, lambda: service.whole(tenant_of(request), made.response_id))
+        whole = await while_there(request, lambda: service.whole(tenant_of(request), made.response_id))
         return json_answer(whole, headers=headers)
     finally:
         await release()
 
 
-async def _refusal(service: ResponseService, request: Request, response_id: str) -> UpstreamError | None:
+async def provider_refusal(service: ResponseService, request: Request, response_id: str) -> UpstreamError | None:
     """The provider's, if it comes soon enough; None also once the client has disconnected."""
-    return await _while_there(request, lambda: service.refusal(response_id, within=REFUSAL_SECONDS))
+    return await while_there(request, lambda: service.refusal(response_id, within=REFUSAL_SECONDS))
 
 
 def _headers(made: Submission) -> dict[str, str]:
@@ -120,7 +120,7 @@ async def _nothing() -> None:
     """A reader of a stored response has nothing to release."""
 
 
-async def _while_there(request: Request, wanted: Callable[[], Awaitable[T]]) -> T | None:
+async def while_there(request: Request, wanted: Callable[[], Awaitable[T]]) -> T | None:
     """The value, or None once the client has disconnected and the answer is no longer needed."""
     value: T | None = None
     failure: LimpetError | None = None

@@ -47,25 +47,23 @@ def pieces(batch: Sequence[StreamEvent], *, obfuscated: bool = False) -> Iterato
         yield b"".join(some)
 
 
-class EventStream:
-    """Writes events until they end or the client leaves; either way `release` is awaited last.
+class FrameStream:
+    """Writes frames until they end or the client leaves; either way `release` is awaited last.
 
     `keep_alive` is in seconds: after that much silence a comment line is written, so that proxies do not close the connection.
     """
 
     def __init__(
         self,
-        events: AsyncGenerator[Sequence[StreamEvent], None],
+        frames: AsyncGenerator[bytes, None],
         *,
         release: Callable[[], Awaitable[None]],
         keep_alive: float = KEEP_ALIVE_SECONDS,
         headers: Mapping[str, str] | None = None,
-        obfuscated: bool = False,
     ) -> None:
-        self._events = events
+        self._frames = frames
         self._release = release
         self._keep_alive = keep_alive
-        self._obfuscated = obfuscated
         self._headers = [
             *_HEADERS,
             *((name.encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
@@ -90,21 +88,12 @@ class EventStream:
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._events.aclose()
+                await self._frames.aclose()
                 await self._release()
 
     async def _pump(self, send: Send) -> None:
-        last = -1
-        try:
-            async for batch in self._events:
-                last = batch[-1].seq
-                for piece in pieces(batch, obfuscated=self._obfuscated):
-                    await self._write(send, piece)
-        except LimpetError as problem:
-            # Too late for a status: the stream itself says what happened.
-            log.warning("stream_broke", reason=problem.message)
-            event = {"code": "server_error", "message": problem.message, "param": None}
-            await self._write(send, frame(DecodedEvent(seq=last + 1, type="error", data=event)))
+        async for data in self._frames:
+            await self._write(send, data)
         await self._write(send, _END)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -118,3 +107,38 @@ class EventStream:
             await anyio.sleep_until(self._spoken_at + self._keep_alive)
             if anyio.current_time() >= self._spoken_at + self._keep_alive:
                 await self._write(send, b": keep-alive\n\n")
+
+
+class EventStream(FrameStream):
+    """The events of a response."""
+
+    def __init__(
+        self,
+        events: AsyncGenerator[Sequence[StreamEvent], None],
+        *,
+        release: Callable[[], Awaitable[None]],
+        keep_alive: float = KEEP_ALIVE_SECONDS,
+        headers: Mapping[str, str] | None = None,
+        obfuscated: bool = False,
+    ) -> None:
+        frames = _event_frames(events, obfuscated=obfuscated)
+        super().__init__(frames, release=release, keep_alive=keep_alive, headers=headers)
+
+
+async def _event_frames(
+    events: AsyncGenerator[Sequence[StreamEvent], None], *, obfuscated: bool
+) -> AsyncGenerator[bytes, None]:
+    last = -1
+    try:
+        async for batch in events:
+            last = batch[-1].seq
+            for piece in pieces(batch, obfuscated=obfuscated):
+                yield piece
+    except LimpetError as problem:
+        # Too late for a status: the stream itself says what happened.
+        log.warning("stream_broke", reason=problem.message)
+        event = {"code": "server_error", "message": problem.message, "param": None}
+        yield frame(DecodedEvent(seq=last + 1, type="error", data=event))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await events.aclose()
