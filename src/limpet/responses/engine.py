@@ -70,8 +70,12 @@ class LeaseEngine:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self.close()
-        await self._stack.aclose()
+        try:
+            await self.close()
+        finally:  # a run that raised has cancelled this task too
+            if self._group is not None:
+                self._group.cancel_scope.cancel()
+            await self._stack.aclose()
 
     async def start(self, run_id: str) -> None:
         if run_id in self._runs:
