@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import PROGRAM, Limpet, environment
+from tests.support.fetching import fetching
 from tests.support.homes import home_apart
 
 LOCAL = ("run", "--runtime", "local", "--unsafe-local")
@@ -113,7 +114,7 @@ def apart() -> Iterator[dict[str, str]]:
 
 
 def test_a_host_that_is_not_allowed_is_refused_with_those_that_are(limpet: Limpet, apart: dict[str, str]) -> None:
-    asked = "curl -sS http://evil.example/; getent hosts good.example a.wide.example wide.example evil.example"
+    asked = f"{fetching('http://evil.example/')}; getent hosts good.example a.wide.example wide.example evil.example"
     done = limpet("run", "--allow", "good.example", "--allow-host", "*.wide.example", "--", asked, **apart)
     refusal, *names = done.stdout.splitlines()
     assert refusal == (
@@ -129,7 +130,8 @@ def test_without_an_allowed_host_there_is_no_door(limpet: Limpet, apart: dict[st
 
 
 def test_open_means_every_name_and_still_no_address(limpet: Limpet, apart: dict[str, str]) -> None:
-    done = limpet("run", "--allow", "open", "--", "curl -sS http://10.0.0.1/; getent hosts any.example", **apart)
+    asked = f"{fetching('http://10.0.0.1/')}; getent hosts any.example"
+    done = limpet("run", "--allow", "open", "--", asked, **apart)
     assert "addresses cannot be reached, only names" in done.stdout, done.stderr
     assert done.stdout.endswith(" any.example\n")
 

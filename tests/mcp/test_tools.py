@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from tests.mcp.conftest import Connect, text_of
+from tests.support.fetching import fetching
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +36,7 @@ async def test_a_client_is_told_what_the_box_reaches(stdio: Connect) -> None:
         async with stdio(*arguments) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             words = [client.instructions, tools["Bash"].description, tools["workspace__box__run"].description]
-            refused = await client.call_tool("Bash", {"command": "curl -sS http://evil.example/"})
+            refused = await client.call_tool("Bash", {"command": fetching("http://evil.example/")})
         assert [text for text in words if text is None] == []
         told[arguments] = (words, tools["Bash"].annotations, text_of(refused))
     closed, opened = told.values()
