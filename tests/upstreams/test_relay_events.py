@@ -174,7 +174,12 @@ def test_the_providers_own_lifecycle_and_keepalives_are_not_passed_on() -> None:
         ),
         (
             {"type": "error", "error": {"type": "overloaded", "message": "busy"}},
-            port.TurnEnded(status="failed", error=ResponseError(code="server_error", message="busy (The provider's code is overloaded.)")),
+            port.TurnEnded(
+                status="failed",
+                error=ResponseError(
+                    code="server_error", message="busy (The provider's code is overloaded.)", type="overloaded"
+                ),
+            ),
         ),
         ({"error": "plain"}, port.TurnEnded(status="failed", error=ResponseError(code="server_error", message="plain"))),
     ],

@@ -312,10 +312,10 @@ class UpstreamError(LimpetError):
 
 
 class UpstreamRefused(UpstreamError):
-    """The provider answered with an error. `status` is its HTTP status, or None where there was none (it could not be reached);
-    `retry_after` the seconds after which it wants to be asked again, where it says."""
+    """`status` of HTTP, None where it could not be reached; `retry_after` in seconds and `misalignment` (OpenAI's) where it says them."""
 
     retry_after: float | None = None
+    misalignment: dict[str, object] | None = None
 
     def __init__(
         self, provider: str, status: int | None, message: str, *, code: str | None = None, param: str | None = None

@@ -41,7 +41,7 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     output index `next`, in that `step`. `turn` has ended and is not done: its calls are being carried out. `skipped` are the output
     indexes of items that the model is not told again: they belong to attempts that broke off. `wall_secs` is for how long the run was
     carried, `newest` the usage of its newest turn, `stop` the budget for which that was the last, `context` how large the
-    conversation has become."""
+    conversation has become, `shown` what the response shows of the provider's own."""
 
     version: int = VERSION
     note: str | None = None
@@ -56,6 +56,7 @@ class Checkpoint(msgspec.Struct, kw_only=True):
     stop: BudgetStop | None = None
     turn: EndedTurn | None = None
     context: ContextSize = msgspec.field(default_factory=ContextSize)
+    shown: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def encoded(self) -> bytes:
         return msgspec.json.encode(self)

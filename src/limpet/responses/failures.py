@@ -4,7 +4,7 @@ from typing import Any
 
 from limpet.core import exit_codes
 from limpet.core.errors import LimpetError, UpstreamError, UpstreamRefused
-from limpet.upstreams.endings import ResponseError
+from limpet.upstreams.endings import ResponseError, is_error_code
 
 Json = dict[str, Any]
 UNFORESEEN = "The gateway failed in a way that it did not foresee; its log says more."
@@ -38,7 +38,9 @@ def error_of(problem: BaseException) -> ResponseError:
         case UpstreamRefused(status=429):
             return ResponseError(code="rate_limit_exceeded", message=problem.message)
         case UpstreamRefused(status=400 | 404 | 422):
-            return ResponseError(code="invalid_prompt", message=problem.message)
+            code = problem.code if is_error_code(problem.code) else "invalid_prompt"
+            more = {"param": problem.param, "misalignment": problem.misalignment}
+            return ResponseError.of_provider(code, problem.message, more=more)
         case UpstreamError() | LimpetError():
             return ResponseError(code="server_error", message=problem.message)
         case _:

@@ -23,6 +23,7 @@ from limpet.core.errors import NotFound, RequestInvalid
 from limpet.core.settings import MIB
 from limpet.egress.fetch import Fetcher
 from limpet.egress.settings import FetchSettings
+from limpet.responses.input_images import check_images, with_images
 from limpet.responses.input_sources import InputSources, no_upload
 from limpet.store.files import ContainerFileRecord
 from limpet.store.uploads import Uploads
@@ -115,6 +116,10 @@ class InputFiles:
             ) from error
         return opened
 
+    async def check_images(self, tenant: str, items: Sequence[Json]) -> None:
+        """Whether the images that these new items name are there. RequestInvalid."""
+        await check_images(self._uploads, tenant, items)
+
     async def check_shown(self, tenant: str, items: Sequence[Json], *, provider: str, type: str) -> None:
         """Whether a provider of that type can be given the files of these new items themselves. RequestInvalid."""
         size = 0
@@ -141,7 +146,7 @@ class InputFiles:
 
     async def told(self, tenant: str, items: Sequence[Json], *, directory: str) -> list[Json]:
         """The items as a provider gets them: files of the container as a text that says where they lie (`directory` stands for
-        /mnt/data), uploads with their bytes."""
+        /mnt/data), uploads and images with their bytes."""
         parts: dict[FilePosition, Json] = {}
         left = MAX_SHOWN_IN_ALL
         for place, part in reversed(list(parts_of(items))):
@@ -149,7 +154,7 @@ class InputFiles:
                 parts[place] = _told(part, directory)
             elif part.get("file_id") is not None:
                 parts[place], left = await self._with_bytes(tenant, part, left)
-        return replaced(items, parts)
+        return await with_images(self._uploads, tenant, replaced(items, parts))
 
     async def _with_bytes(self, tenant: str, part: Json, left: int) -> tuple[Json, int]:
         name = part.get("filename")

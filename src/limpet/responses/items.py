@@ -69,6 +69,12 @@ class _FilePart(_OpenModel):
     filename: StrictStr | None = None
 
 
+class _ImagePart(_OpenModel):
+    file_id: Id | None = None
+    image_url: StrictStr | None = None
+    detail: Literal["low", "high", "auto", "original"] | None = None
+
+
 class _AnyItem(_OpenModel):
     """What holds for items of every kind."""
 
@@ -148,6 +154,7 @@ KINDS: Mapping[str, type[BaseModel]] = {
 _ADAPTERS: Mapping[str, TypeAdapter[Any]] = {kind: TypeAdapter(model) for kind, model in KINDS.items()}
 _TEXT: TypeAdapter[_TextPart] = TypeAdapter(_TextPart)
 _FILE: TypeAdapter[_FilePart] = TypeAdapter(_FilePart)
+_IMAGE: TypeAdapter[_ImagePart] = TypeAdapter(_ImagePart)
 _SOURCES = ("file_id", "file_url", "file_data")
 _TEXTS = frozenset({"input_text", "output_text"})
 
@@ -187,6 +194,8 @@ def _parts(content: str | list[Json], place: str) -> None:
                 validated(_TEXT, part, at=f"{place}[{position}]")
             if part["type"] == "input_file":
                 _file(part, f"{place}[{position}]")
+            if part["type"] == "input_image":
+                _image(part, f"{place}[{position}]")
 
 
 def _file(part: Json, place: str) -> None:
@@ -197,4 +206,21 @@ def _file(part: Json, place: str) -> None:
             f"{place} names {' and '.join(given) or 'no file'}: give one of {', '.join(_SOURCES)}.",
             param=place,
             code="invalid_input_file",
+        )
+
+
+def _image(part: Json, place: str) -> None:
+    validated(_IMAGE, part, at=place)
+    url = part.get("image_url")
+    if (url is None) == (part.get("file_id") is None):
+        raise RequestInvalid(
+            f"{place} names {'no image' if url is None else 'two'}: give image_url or file_id.",
+            param=place,
+            code="invalid_image",
+        )
+    if url is not None and not url.lower().startswith(("https://", "http://", "data:image/")):
+        raise RequestInvalid(
+            f"{place}.image_url must be an http(s) URL or a data URL of an image.",
+            param=f"{place}.image_url",
+            code="invalid_image_url",
         )

@@ -97,6 +97,7 @@ class ResponseLifecycle:
             incomplete_reason=ending.reason,
             network=None if ran is None else ran.network(),
             budget=ending.budget,
+            shown=None if ran is None else ran.shown(),
         )
         await writer.tell(ev.ENDING[ending.status], response=ended)
 

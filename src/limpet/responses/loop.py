@@ -22,6 +22,7 @@ from limpet.responses.turn_boundary import TurnBoundary
 from limpet.responses.turn_forwarder import TurnForwarder
 from limpet.responses.writer import Writer
 from limpet.upstreams.endings import IncompleteReason, ResponseError
+from limpet.upstreams.provider_fields import shown_fields
 from limpet.upstreams.upstream import (
     CallBegun,
     CallMade,
@@ -256,6 +257,7 @@ async def _asked(run: Run) -> _TurnResult:
     if (usage := taken.ended.usage) is not None:
         run.progress.newest = usage
         run.progress.usage = usage if run.progress.usage is None else run.progress.usage + usage
+    run.progress.shown = shown_fields(run.progress.shown, taken.ended.response)
     run.progress.calls_made = run.calls_made
     if taken.is_cut and not taken.calls:
         return taken  # the run ends with it; a process that takes it up before that knows no steering, and asks again

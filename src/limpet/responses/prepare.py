@@ -22,6 +22,7 @@ from limpet.responses.loop import LoopBounds, Run
 from limpet.responses.metrics import Metrics
 from limpet.responses.placement import Placement, ShellTarget
 from limpet.responses.prepared_run import Prepared, RunParts
+from limpet.responses.provider_parameters import check_parameters
 from limpet.responses.request import CONVERSATION_END, ParsedRequest, restored
 from limpet.responses.request_tools import Local
 from limpet.responses.resource import resolved_tools
@@ -94,11 +95,13 @@ class Preparer:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
         selection = self._selected(asked, chosen.upstream)
+        check_parameters(asked, chosen.upstream)
         check_triggers(asked.input)
         before = await self._before(tenant, asked, chosen.upstream)
         asked, holders = await self._earlier.resolved(tenant, asked, before, provider=chosen.upstream.name)
         opened = self.context.expanded(tenant, asked.input, earlier=before.items, upstream=chosen.upstream).opened
         check_outputs([*before.items, *opened], asked.input)
+        await self._files.check_images(tenant, asked.input)
         response_id = ids.new_id(ids.RESPONSE)
         await self._spendings.look(tenant)
         meter = RunMeter(self._spendings.budget(tenant, response_id, asked, conversation=before.spent))

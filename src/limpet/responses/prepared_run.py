@@ -54,6 +54,10 @@ class Prepared:
     def usage(self) -> Usage | None:
         return self._run.usage if self._run is not None else None
 
+    def shown(self) -> Json:
+        """What its response shows of the provider's own."""
+        return self._run.progress.shown if self._run is not None else {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunParts:

@@ -42,6 +42,16 @@ class TextFormat(BaseModel):
     type: Literal["text", "json_object", "json_schema"]
 
 
+class JsonSchemaFormat(BaseModel):
+    """A format of type json_schema. The schema itself is between the client and the provider."""
+
+    model_config = ConfigDict(extra="allow")
+    name: Annotated[StrictStr, Field(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+$")]
+    json_schema: Annotated[dict[str, Any], Field(alias="schema")]
+    strict: StrictBool | None = None
+    description: StrictStr | None = None
+
+
 class TextOptions(BaseModel):
     model_config = ConfigDict(extra="allow")
     format: TextFormat | None = None
@@ -234,6 +244,7 @@ _CHECKED: Mapping[str, TypeAdapter[Any]] = {
     "custom": TypeAdapter(CustomTool),
     "namespace": TypeAdapter(NamespaceTool),
 }
+_JSON_SCHEMA: TypeAdapter[JsonSchemaFormat] = TypeAdapter(JsonSchemaFormat)
 _BODY: TypeAdapter[CreateRequest] = TypeAdapter(CreateRequest)
 
 
@@ -249,6 +260,8 @@ def parse(body: object) -> ParsedRequest:
         raise RequestInvalid("`input` is missing: give a text or a list of items.", param="input")
     _check_background(request)
     _check_conversation(request)
+    if request.text is not None and request.text.format is not None and request.text.format.type == "json_schema":
+        validated(_JSON_SCHEMA, request.text.format.model_extra, at="text.format")
     shell, others = _tools(request.tools or [])
     _check_choice(request, has_shell=shell is not None)
     index = next((number for number, tool in enumerate(request.tools or []) if tool.get("type") == "shell"), 0)

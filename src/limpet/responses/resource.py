@@ -1,6 +1,6 @@
 """The response as clients see it: every key that the Responses API's `Response` schema and Open Responses require."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import UNSET, Meta, UnsetType, field
@@ -82,6 +82,15 @@ class Response(Resource, frozen=True, kw_only=True):
     tool_choice: Annotated[Any, Meta(extra_json_schema={"type": ["string", "object"]})] = "auto"
     metadata: Json = field(default_factory=dict)
     conversation: ConversationLink | UnsetType = UNSET
+    # From here on to `tool_usage`: as the provider's own response has them.
+    access_programs: Json | UnsetType = UNSET
+    image: Json | UnsetType = UNSET
+    input_transformations: list[Json] | UnsetType = UNSET
+    moderation: Json | UnsetType = UNSET
+    prompt_cache_diagnostics: Json | UnsetType = UNSET
+    prompt_cache_options: Json | UnsetType = UNSET
+    prompt_cache_retention: str | UnsetType = UNSET
+    tool_usage: Json | UnsetType = UNSET
     container_id: Annotated[str | UnsetType, EXTENSION] = UNSET
     notes: Annotated[list[str] | UnsetType, EXTENSION] = UNSET
     network: Annotated[NetworkSummary | UnsetType, EXTENSION] = UNSET
@@ -102,11 +111,12 @@ def response_object(
     incomplete_reason: IncompleteReason | None,
     network: NetworkUsage | None = None,
     budget: BudgetStop | None = None,
+    shown: Mapping[str, Any] | None = None,
 ) -> Response:
     """`record.request` holds the create parameters as given, with `tools` already resolved. Times come in microseconds and leave in
-    seconds. `network` is what its container used meanwhile, shown where that is anything."""
+    seconds. `network` is what its container used meanwhile, shown where that is anything; `shown` are fields of the provider's own."""
     request = record.request
-    given: Json = {key: request[key] for key in _ECHOED if request.get(key) is not None}
+    given: Json = {key: request[key] for key in _ECHOED if request.get(key) is not None} | dict(shown or {})
     return Response(
         id=record.id,
         created_at=seconds(record.created_at),
@@ -143,7 +153,7 @@ def stored_object(record: ResponseRecord, output: list[Json]) -> Response:
         completed_at=record.completed_at,
         output=output,
         usage=Usage.read(record.usage),
-        error=None if error is None else ResponseError.of_provider(error["code"], error["message"]),
+        error=None if error is None else ResponseError.read(error),
         incomplete_reason="max_output_tokens",  # the row does not say; its last event does
     )
 

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import structlog
+from msgspec import UNSET, UnsetType
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,7 +24,7 @@ from limpet.core.errors import (
     UpstreamError,
     UpstreamRefused,
 )
-from limpet.core.resources import WireObject
+from limpet.core.resources import WireObject, or_unset
 from limpet.ingress.refusals import Refusal
 from limpet.server.answers import json_answer
 
@@ -37,6 +39,7 @@ class ErrorBody(WireObject, frozen=True, kw_only=True):
     type: str
     param: str | None
     code: str | None
+    misalignment: dict[str, Any] | UnsetType = UNSET
 
 
 class ErrorAnswer(WireObject, frozen=True, kw_only=True):
@@ -51,9 +54,12 @@ def error_response(
     param: str | None = None,
     code: str | None = None,
     headers: Mapping[str, str] | None = None,
+    misalignment: dict[str, Any] | None = None,
 ) -> Response:
-    """An error in OpenAI's shape, all four keys."""
-    body = ErrorAnswer(error=ErrorBody(message=message, type=type, param=param, code=code))
+    """An error in OpenAI's shape, all four keys; `misalignment` only where a provider says it."""
+    body = ErrorAnswer(
+        error=ErrorBody(message=message, type=type, param=param, code=code, misalignment=or_unset(misalignment))
+    )
     return json_answer(body, status=status, headers=headers)
 
 
@@ -74,7 +80,13 @@ def response_of(problem: LimpetError) -> Response:
             kind = "rate_limit_error" if status == 429 else "invalid_request_error"
             code = problem.code or ("rate_limit_exceeded" if status == 429 else None)
             return error_response(
-                status, problem.message, type=kind, param=problem.param, code=code, headers=_when_again(problem)
+                status,
+                problem.message,
+                type=kind,
+                param=problem.param,
+                code=code,
+                headers=_when_again(problem),
+                misalignment=problem.misalignment,
             )
         case UpstreamRefused(status=503, retry_after=float()):
             return error_response(

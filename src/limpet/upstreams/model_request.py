@@ -26,7 +26,8 @@ SAME = {
     "parallel_tool_calls": "parallel_tool_calls",
 }
 EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
-SERVICE_TIERS = frozenset({"auto", "default", "flex", "priority"})
+# OpenAI's `fast` is its `priority` by another name.
+SERVICE_TIERS = {"auto": "auto", "default": "default", "flex": "flex", "priority": "priority", "fast": "priority"}
 
 
 def names_of(turn: Turn) -> FunctionNames:
@@ -78,7 +79,7 @@ def settings(turn: Turn, names: FunctionNames, *, provider: str) -> ModelSetting
     if (effort := (options.get("reasoning") or {}).get("effort")) is not None:
         given["thinking"] = _thinking(effort, provider)
     if options.get("service_tier") in SERVICE_TIERS:
-        given["service_tier"] = options["service_tier"]
+        given["service_tier"] = SERVICE_TIERS[options["service_tier"]]
     return cast(ModelSettings, given)
 
 

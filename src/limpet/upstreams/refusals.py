@@ -10,7 +10,7 @@ import msgspec
 from limpet.core.errors import UpstreamRefused
 from limpet.core.secret import Secret
 from limpet.upstreams.function_names import TOOL_TYPES
-from limpet.upstreams.key_filter import hide_key
+from limpet.upstreams.key_filter import KeyFilter, hide_key
 from limpet.upstreams.upstream import Turn
 
 SHOWN_CHARACTERS = 500
@@ -45,6 +45,9 @@ def refusal(
         param=hide_key(param, key) if isinstance(param, str) else None,
     )
     refused.retry_after = retry_after
+    misalignment = error.get("misalignment")
+    if isinstance(misalignment, dict):
+        refused.misalignment = KeyFilter(key).hide(misalignment)
     return refused
 
 

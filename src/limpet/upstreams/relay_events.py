@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from limpet.core import events
-from limpet.upstreams import shell_function
+from limpet.upstreams import provider_fields, shell_function
 from limpet.upstreams.endings import ResponseError, incomplete_reason
 from limpet.upstreams.upstream import (
     BadArguments,
@@ -25,8 +25,8 @@ from limpet.upstreams.usage import Usage
 
 # Fields of the provider's response object that say how it answered; the rest is the gateway's own to say.
 SHOWN = (
+    *provider_fields.SHOWN,
     "model",
-    "service_tier",
     "temperature",
     "top_p",
     "presence_penalty",
@@ -168,4 +168,4 @@ def _error(error: object) -> ResponseError:
     if not isinstance(error, Mapping):
         return ResponseError(code="server_error", message=str(error))
     message = error.get("message") or "The provider gave no reason."
-    return ResponseError.of_provider(error.get("code") or error.get("type"), str(message))
+    return ResponseError.of_provider(error.get("code") or error.get("type"), str(message), more=error)

@@ -3,14 +3,26 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+from msgspec import UNSET, UnsetType
+
 from limpet.core.resources import Count, WireObject
 
 _MOST = 1 << 53  # a number beyond it is no count of tokens
 
 
+class CacheWriteTokens(WireObject, frozen=True, kw_only=True):
+    """By how long the provider keeps what was written to its cache."""
+
+    ttl_30m_tokens: Count = 0
+    ttl_12h_tokens: Count = 0
+
+
 class InputTokensDetails(WireObject, frozen=True, kw_only=True):
+    """`cache_write_tokens_details` is there where a provider says it."""
+
     cached_tokens: Count = 0
     cache_write_tokens: Count = 0
+    cache_write_tokens_details: CacheWriteTokens | UnsetType = UNSET
 
 
 class OutputTokensDetails(WireObject, frozen=True, kw_only=True):
@@ -49,7 +61,9 @@ class Usage(WireObject, frozen=True, kw_only=True):
             output_tokens=answered,
             total_tokens=_count(given, "total_tokens") or sent + answered,
             input_tokens_details=InputTokensDetails(
-                cached_tokens=_count(inward, "cached_tokens"), cache_write_tokens=_count(inward, "cache_write_tokens")
+                cached_tokens=_count(inward, "cached_tokens"),
+                cache_write_tokens=_count(inward, "cache_write_tokens"),
+                cache_write_tokens_details=_written(inward),
             ),
             output_tokens_details=OutputTokensDetails(reasoning_tokens=_count(outward, "reasoning_tokens")),
         )
@@ -64,11 +78,32 @@ class Usage(WireObject, frozen=True, kw_only=True):
             input_tokens_details=InputTokensDetails(
                 cached_tokens=self.input_tokens_details.cached_tokens + inward.cached_tokens,
                 cache_write_tokens=self.input_tokens_details.cache_write_tokens + inward.cache_write_tokens,
+                cache_write_tokens_details=_together(
+                    self.input_tokens_details.cache_write_tokens_details, inward.cache_write_tokens_details
+                ),
             ),
             output_tokens_details=OutputTokensDetails(
                 reasoning_tokens=self.output_tokens_details.reasoning_tokens + outward.reasoning_tokens
             ),
         )
+
+
+def _written(details: Mapping[str, Any]) -> CacheWriteTokens | UnsetType:
+    told = _object(details, "cache_write_tokens_details")
+    if not told:
+        return UNSET
+    return CacheWriteTokens(
+        ttl_30m_tokens=_count(told, "ttl_30m_tokens"), ttl_12h_tokens=_count(told, "ttl_12h_tokens")
+    )
+
+
+def _together(one: CacheWriteTokens | UnsetType, other: CacheWriteTokens | UnsetType) -> CacheWriteTokens | UnsetType:
+    if one is UNSET or other is UNSET:
+        return one if other is UNSET else other
+    return CacheWriteTokens(
+        ttl_30m_tokens=one.ttl_30m_tokens + other.ttl_30m_tokens,
+        ttl_12h_tokens=one.ttl_12h_tokens + other.ttl_12h_tokens,
+    )
 
 
 def _object(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -73,4 +73,41 @@ CONVERSATIONS = (
             "same key with another request is refused."
         ),
     ),
+    Promise(
+        id="parameters-reach-the-provider-that-knows-them",
+        owed_by="D",
+        decided="OpenAI's Responses API",
+        says=(
+            "Parameters that only a provider knows reach it as they were given; where it cannot follow one that would change the answer, "
+            "the request is refused with 400."
+        ),
+    ),
+    Promise(
+        id="provider-says-how-it-answered",
+        owed_by="D",
+        decided="OpenAI's Responses API",
+        says=(
+            "What only the provider can say of an answer (service tier, moderation, cache, tool usage) is shown on the response."
+        ),
+    ),
+    Promise(
+        id="errors-have-the-new-shape",
+        owed_by="D",
+        decided="OpenAI's Responses API",
+        says=("A provider's error is shown with its type, its parameter and what it says of misalignment."),
+    ),
+    Promise(
+        id="images-are-sent-to-the-provider",
+        owed_by="D",
+        decided="OpenAI's Responses API",
+        says=(
+            "An image that is named by the id of an upload is sent to the provider with its bytes, in later turns of a chain too."
+        ),
+    ),
+    Promise(
+        id="chains-pass-through-failed-and-cancelled-parents",
+        owed_by="D",
+        decided="OpenAI's Responses API",
+        says=("A chain goes on from what a failed or cancelled response had, in its container."),
+    ),
 )
