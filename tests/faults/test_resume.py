@@ -32,6 +32,7 @@ CHANGES = {
     "created_at",
     "completed_at",
     "previous_response_id",
+    "encrypted_content",
 }
 
 
@@ -150,6 +151,31 @@ def test_turns_of_several_items_go_on(tmp_path: Path, every_event: bool) -> None
         wanted = undisturbed(gateway, SEVERAL)
         for point in _points(wanted, every_event):
             check_goes_on(gateway, SEVERAL, point, wanted)
+
+
+COMPACTING = """
+[features.responses.compaction]
+enabled = true
+default_threshold_tokens = 1_000
+keep_recent_items = 2
+[providers.limpet]
+type = "script"
+"""
+
+
+def test_a_compaction_is_made_once(tmp_path: Path, every_event: bool) -> None:
+    """At each event with `--faults`, else at both of the first compaction."""
+    long = "printf %04200d 0"  # in one piece, so that the events are the same in each run
+    commands = (f"echo one >> ran; {long}", f"echo two >> ran; {long}", "cat ran")
+    body = {**BODY, "input": shell_blocks(*commands), "context_management": [{"type": "compaction"}]}
+    with lasting(tmp_path, config=COMPACTING) as gateway:
+        wanted = undisturbed(gateway, body)
+        kinds = [event.get("item", {}).get("type") for event in wanted]
+        first = kinds.index("compaction")
+        assert kinds.count("compaction") == 2  # begun and done
+        points = [KillPoint(first), KillPoint(first + 1), KillPoint(first + 1, before=True)]
+        for point in _points(wanted, True) if every_event else points:
+            check_goes_on(gateway, body, point, wanted)
 
 
 def check_goes_on(gateway: Gateway, body: Json, point: KillPoint, wanted: list[Json]) -> None:

@@ -91,8 +91,13 @@ class Gateway:
         """The official client, which refuses every answer that is not to the letter."""
         return openai.OpenAI(
             base_url=f"{self.url}/v1",
-            _strict_response_validation=True,
-            **{"api_key": "none needed", "max_retries": 0, "timeout": 60.0, **options},
+            **{
+                "_strict_response_validation": True,
+                "api_key": "none needed",
+                "max_retries": 0,
+                "timeout": 60.0,
+                **options,
+            },
         )
 
     def http(self) -> httpx2.Client:

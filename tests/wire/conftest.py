@@ -71,3 +71,22 @@ def speaking_gateway(voices: dict[str, Voice], tmp_path_factory: pytest.TempPath
     config = "".join(map(section_of, voices.values()))
     with running(directory, runtime=RUNTIME, config=config, env={KEY_VARIABLE: KEY}) as gateway:
         yield gateway
+
+
+COMPACTION = """
+[features.responses.compaction]
+enabled = true
+default_threshold_tokens = 1_000
+keep_recent_items = 2
+[providers.limpet]
+type = "script"
+"""
+
+
+@pytest.fixture(scope="session")
+def compacting_gateway(voices: dict[str, Voice], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """Its providers are all voices and the built-in model; the gateway compacts for those that do not."""
+    config = "".join(map(section_of, voices.values())) + COMPACTION
+    directory = tmp_path_factory.mktemp("compacting")
+    with running(directory, runtime=RUNTIME, config=config, env={KEY_VARIABLE: KEY}) as gateway:
+        yield gateway

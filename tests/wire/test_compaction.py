@@ -1,40 +1,21 @@
 """Conversations that grow too long are compacted: by the gateway where the provider does not do it, and told as OpenAI tells it."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.support.gateway import Gateway, running
+from tests.support.gateway import Gateway
 from tests.support.providers.turns import FunctionCall, Refuse, reply
 from tests.wire.asking import SHELL, shell_blocks
-from tests.wire.conftest import RUNTIME
 from tests.wire.schema import check_error, check_events, check_response
 from tests.wire.streams import events_of, items_of
-from tests.wire.voices import KEY, KEY_VARIABLE, Voice, section_of
+from tests.wire.voices import Voice
 
 Json = dict[str, Any]
-COMPACTION = """
-[features.responses.compaction]
-enabled = true
-default_threshold_tokens = 1_000
-keep_recent_items = 2
-[providers.limpet]
-type = "script"
-"""
 LONG = "seq 100000 100600"  # about 4 KB
 LEFT_OUT = "earlier items of this conversation"
 MANAGED = [{"type": "compaction"}]
-
-
-@pytest.fixture(scope="session")
-def compacting_gateway(voices: dict[str, Voice], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """Its providers are all voices and the built-in model; the gateway compacts for those that do not."""
-    config = "".join(map(section_of, voices.values())) + COMPACTION
-    directory = tmp_path_factory.mktemp("compacting")
-    with running(directory, runtime=RUNTIME, config=config, env={KEY_VARIABLE: KEY}) as gateway:
-        yield gateway
 
 
 @pytest.fixture(params=["chat", "anthropic"])
@@ -237,6 +218,7 @@ def test_the_built_in_model_does_nothing_twice(compacting_gateway: Gateway) -> N
 SEALED_ELSEWHERE = {"garbage": "limpet.1.AAAA", "another provider's": "gAAAAABplLMg"}
 
 
+@pytest.mark.promise("foreign-compaction-is-refused")
 @pytest.mark.parametrize("content", SEALED_ELSEWHERE.values(), ids=SEALED_ELSEWHERE.keys())
 def test_what_does_not_open_is_refused(compacting_gateway: Gateway, chat: Voice, content: str) -> None:
     given = [{"type": "compaction", "id": "cmp_1", "encrypted_content": content}, {"role": "user", "content": "Go."}]

@@ -73,14 +73,12 @@ class ContextCompaction:
         response_id: str,
     ) -> Compactor | None:
         """What compacts the run's conversation; None where it stays as it is, or the provider sees to it."""
-        order = self._order(asked, chosen.upstream)
-        if order is None:
+        if not self._is_ours(asked, chosen.upstream):
             return None
-        entry = next(iter(asked.body.context_management or ()), None)
         return Compactor(
-            order=order,
+            order=self.order(asked),
             sealer=self.sealer_of(tenant),
-            summariser=self.summariser(chosen, prompt=None if entry is None else entry.prompt),
+            summariser=self.summariser(chosen, asked),
             facts=self._facts(tenant, target),
             fixed=tokens_beside(
                 asked.body.instructions, asked.other_tools, None if shell is None else shell.description
@@ -88,9 +86,22 @@ class ContextCompaction:
             response_id=response_id,
         )
 
-    def summariser(self, chosen: ChosenRoute, *, prompt: str | None) -> Summariser:
-        return Summariser(
-            upstream=chosen.upstream, model=chosen.model, prompt=prompt or self.settings.default_prompt or None
+    def summariser(self, chosen: ChosenRoute, asked: ParsedRequest) -> Summariser:
+        """By the request's prompt, else the operator's, else one of the gateway's own."""
+        entry = next(iter(asked.body.context_management or ()), None)
+        prompt = (entry.prompt if entry is not None else None) or self.settings.default_prompt
+        return Summariser(upstream=chosen.upstream, model=chosen.model, prompt=prompt or None)
+
+    def order(self, asked: ParsedRequest) -> CompactionOrder:
+        """As the request says, else as the operator does."""
+        entry = next(iter(asked.body.context_management or ()), None)
+        threshold = None if entry is None else entry.compact_threshold
+        strategy = None if entry is None else entry.strategy
+        return CompactionOrder(
+            strategy=strategy or self.settings.default_strategy,
+            recent=self.settings.keep_recent_items,
+            threshold=threshold or self.settings.default_threshold_tokens,
+            is_triggered=asked.is_compaction,
         )
 
     async def facts(self, tenant: str, container_id: str | None) -> ShellFacts:
@@ -108,20 +119,11 @@ class ContextCompaction:
             more=page.has_more,
         )
 
-    def _order(self, asked: ParsedRequest, upstream: Upstream) -> CompactionOrder | None:
+    def _is_ours(self, asked: ParsedRequest, upstream: Upstream) -> bool:
+        """Whether the gateway is to compact: on demand always, by itself where it may."""
         if upstream.compaction is not None:
-            return None
-        entry = next(iter(asked.body.context_management or ()), None)
-        if not asked.is_compaction and (entry is None or not self.settings.enabled):
-            return None
-        threshold = None if entry is None else entry.compact_threshold
-        strategy = None if entry is None else entry.strategy
-        return CompactionOrder(
-            strategy=strategy or self.settings.default_strategy,
-            recent=self.settings.keep_recent_items,
-            threshold=threshold or self.settings.default_threshold_tokens,
-            is_triggered=asked.is_compaction,
-        )
+            return False
+        return asked.is_compaction or (asked.body.context_management is not None and self.settings.enabled)
 
     def _facts(self, tenant: str, target: ShellTarget) -> Callable[[Sequence[Json]], Awaitable[ShellFacts]]:
         async def facts(transcript: Sequence[Json]) -> ShellFacts:

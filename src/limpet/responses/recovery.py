@@ -91,7 +91,7 @@ class Recovery:
         run.calls_made = progress.calls_made
         if progress.turns and run.options.get("tool_choice") not in (None, "auto", "none"):
             run.options = {**run.options, "tool_choice": "auto"}
-        _take_in_compactions(snapshot, progress)
+        was_compacted = _takes_in_compactions(snapshot, progress)
         for index in range(progress.next):
             if index in progress.skipped:
                 continue
@@ -100,6 +100,8 @@ class Recovery:
             if item["type"] == "shell_call_output" and run.calls is not None:
                 await run.calls.recall(item)
         run.transcript = behind_newest(run.transcript, sealer)
+        if was_compacted and run.compactor is not None:
+            progress.context.compact(run.compactor.estimate(run.transcript))
 
     async def _close_unfinished(self, run: Run) -> None:
         """What the turn that broke off had told in part ends here; what it had told whole may come again."""
@@ -135,10 +137,12 @@ class Recovery:
         )
 
 
-def _take_in_compactions(snapshot: Snapshot, progress: Checkpoint) -> None:
-    """A compaction that was told whole stands, also where the checkpoint behind it was not written; one that was not is made again."""
+def _takes_in_compactions(snapshot: Snapshot, progress: Checkpoint) -> bool:
+    """A compaction that was told whole stands, also where the checkpoint behind it was not written, which is said; one that was not is made
+    again."""
+    before = progress.next
     while progress.turn is None and progress.next < snapshot.next_index and is_own(snapshot.item(progress.next)):
         if progress.next in snapshot.unfinished():
-            return
+            break
         progress.next += 1
-        progress.context.compact(0)
+    return progress.next > before

@@ -35,6 +35,7 @@ from limpet.egress.resolver import Resolve, system_resolve
 from limpet.egress.settings import FetchSettings
 from limpet.ingress.server import HttpServer, listening_socket
 from limpet.ingress.settings import AuthSettings, ServerSettings
+from limpet.responses.compact_endpoint import CompactEndpoint
 from limpet.responses.context_compaction import ContextCompaction
 from limpet.responses.conversation_items import ConversationItems
 from limpet.responses.conversations import ConversationService
@@ -51,6 +52,7 @@ from limpet.responses.service import ResponseService
 from limpet.responses.settings import ResponseSettings, ServerToolSettings
 from limpet.server import (
     chat,
+    compaction,
     containers,
     conversations,
     files,
@@ -207,6 +209,7 @@ def _item_routes(
     characters = settings.tools.shell_limits.max_output_chars
     return [
         *input_items.routes(InputItems(rows, journal, ConversationItems(kept)), preparer),
+        *compaction.routes(CompactEndpoint(preparer=preparer, responses=rows, clock=clock)),
         *conversations.routes(ConversationService(kept, rows, journal, characters=characters)),
     ]
 
@@ -284,7 +287,7 @@ def sealer_of(settings: GatewaySettings) -> Sealer:
 def _context(settings: GatewaySettings, manager: ContainerManager) -> ContextCompaction:
     return ContextCompaction(
         settings=settings.responses.compaction,
-        sealer=Sealer(settings.home, key=settings.server.secret_key, previous=settings.server.secret_key_previous),
+        sealer=sealer_of(settings),
         containers=manager,
         directory=settings.data,
     )

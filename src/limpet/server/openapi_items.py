@@ -36,6 +36,15 @@ def item_paths() -> Json:
                 body={JSON: {"schema": ref("ChatBody")}},
             )
         },
+        "/v1/responses/compact": {
+            "post": operation(
+                "compactResponse",
+                "A conversation as its user messages and one compaction that stands for the rest",
+                answer("CompactedConversation"),
+                (400, 404, 413, 422, 429, 502, 503),
+                body={JSON: {"schema": ref("CreateRequest")}},
+            )
+        },
         **_conversations(),
         **_conversation_items(),
     }

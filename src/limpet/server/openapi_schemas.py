@@ -24,6 +24,7 @@ from limpet.containers.wire_objects import (
 )
 from limpet.core.resources import Resource, ResourcePage, WireObject
 from limpet.responses.chat.request import ChatBody
+from limpet.responses.compact_endpoint import CompactedConversation
 from limpet.responses.conversations import (
     MOST_ITEMS_AT_ONCE,
     AddItems,
@@ -64,7 +65,7 @@ ANSWERED: tuple[type[WireObject], ...] = (
         ErrorAnswer,
         UsagePage,
     ),
-    *(Conversation, ItemPage, DeletedConversation, InputTokenCount),
+    *(Conversation, ItemPage, DeletedConversation, InputTokenCount, CompactedConversation),
     *(DeletedResponse, DeletedContainer, DeletedContainerFile, DeletedFile, DeletedSkill, DeletedSkillVersion),
 )
 

@@ -49,6 +49,7 @@ class ScriptedServer:
         self.requests: list[Request] = []
         self.connections = 0
         self.base_url = ""
+        self.more_paths: tuple[str, ...] = ()  # that are served beside `path`
         self.release = anyio.Event()
         self.left = anyio.Event()
         self.holding = anyio.Event()
@@ -60,7 +61,7 @@ class ScriptedServer:
 
     def serves(self, path: str) -> bool:
         """Whether turns are sent there; the query is no part of it."""
-        return path == self.prefix + self.path
+        return path == self.prefix + self.path or path in [self.prefix + each for each in self.more_paths]
 
     def error_headers(self, refusal: Refuse) -> Mapping[str, str]:
         """What a provider says of an error in headers."""

@@ -15,6 +15,7 @@ ROOTS = (
     "Response",
     "ResponseStreamEvent",
     "ResponseItemList",
+    "CompactResource",
     "CreateContainerBody",
     "ContainerResource",
     "ContainerListResource",

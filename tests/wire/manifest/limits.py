@@ -171,6 +171,30 @@ LIMITS = (
         says="The newest `keep_recent_items` (6) items are never compacted.",
     ),
     Promise(
+        id="compaction-on-demand",
+        owed_by="D",
+        decided="OpenAI's Responses API",
+        says=(
+            "`POST /v1/responses/compact` gives the messages of the user and one compaction, which go on as input with what the conversation "
+            "knew and in its container; providers that have this address are asked."
+        ),
+    ),
+    Promise(
+        id="compaction-trigger-gives-one-item",
+        owed_by="D",
+        decided="OpenAI's Responses API",
+        says="A `compaction_trigger` at the end of the input gives a response with exactly one item, a compaction.",
+    ),
+    Promise(
+        id="foreign-compaction-is-refused",
+        owed_by="D",
+        decided="compaction",
+        says=(
+            "A compaction that was changed, or sealed with another key, for another tenant or by another provider is refused with 400 "
+            "`invalid_encrypted_content`, naming its place."
+        ),
+    ),
+    Promise(
         id="background-example-is-accepted",
         owed_by="D",
         lines=span(214, 220),

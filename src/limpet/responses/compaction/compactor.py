@@ -80,7 +80,7 @@ class Compactor:
             return transcript
         index, item = begun or await self._begin(writer)
         replacement = await self._replaced(transcript, plan, facts, attempt_id=f"{self.response_id}.{item['id']}")
-        left = self.fixed + estimated_tokens(replacement.items)
+        left = self.estimate(replacement.items)
         sealed = self.sealer.seal(
             CompactedContext(items=replacement.items, covered=self._covered(transcript, replacement.dropped))
         )
@@ -98,6 +98,10 @@ class Compactor:
             after=left,
         )
         return replacement.items
+
+    def estimate(self, items: Sequence[Json]) -> int:
+        """The tokens of a turn with these items."""
+        return self.fixed + estimated_tokens(items)
 
     def _plan(self, transcript: Sequence[Json], tokens: int, facts: ShellFacts) -> CompactionPlan | None:
         """All that may go; to truncate, no more than it takes to get under the threshold with the marker."""
@@ -160,7 +164,7 @@ async def replaced(
     attempt_id: str,
     summarised: Sequence[Json] | None = None,
 ) -> Replacement:
-    """Carry out a plan. `summarised` is what a summary is made of, where that is not what is dropped."""
+    """Carry out a plan. `summarised` is what a summary is made of, where that is more than what is dropped."""
     dropped = plan.of(transcript)
     summary = Summary(text=None)
     if order.strategy == "llm":
