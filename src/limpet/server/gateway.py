@@ -35,13 +35,10 @@ from limpet.egress.resolver import Resolve, system_resolve
 from limpet.egress.settings import FetchSettings
 from limpet.ingress.server import HttpServer, listening_socket
 from limpet.ingress.settings import AuthSettings, ServerSettings
-from limpet.responses.compact_endpoint import CompactEndpoint
 from limpet.responses.context_compaction import ContextCompaction
 from limpet.responses.conversation_items import ConversationItems
-from limpet.responses.conversations import ConversationService
 from limpet.responses.engine import owner_in
 from limpet.responses.idempotency import Submissions
-from limpet.responses.input_items import InputItems
 from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Preparer
@@ -52,12 +49,10 @@ from limpet.responses.service import ResponseService
 from limpet.responses.settings import ResponseSettings, ServerToolSettings
 from limpet.server import (
     chat,
-    compaction,
     containers,
-    conversations,
     files,
     health,
-    input_items,
+    item_routes,
     openapi,
     ports,
     responses,
@@ -170,7 +165,7 @@ async def opened(
         live = LiveConnections()
         routes = [
             *_response_routes(settings, service, live, database),
-            *_item_routes(settings, database, journal, clock, service.preparer),
+            *item_routes.routes(database, journal, service.preparer, clock=clock, tools=settings.tools),
             *containers.container_routes(manager, clock),
             *containers.file_routes(manager, uploads),
             *ports.port_routes(manager.ports, links, clock),
@@ -200,18 +195,6 @@ def _response_routes(
 async def _stop(service: ResponseService, live: LiveConnections) -> None:
     await service.stop()
     await live.stop()
-
-
-def _item_routes(
-    settings: GatewaySettings, database: Database, journal: Journal, clock: Clock, preparer: Preparer
-) -> list[HttpRoute]:
-    rows, kept = Responses(database), Conversations(database, clock=clock)
-    characters = settings.tools.shell_limits.max_output_chars
-    return [
-        *input_items.routes(InputItems(rows, journal, ConversationItems(kept)), preparer),
-        *compaction.routes(CompactEndpoint(preparer=preparer, responses=rows, clock=clock)),
-        *conversations.routes(ConversationService(kept, rows, journal, characters=characters)),
-    ]
 
 
 def _health_routes(

@@ -175,8 +175,8 @@ LIMITS = (
         owed_by="D",
         decided="OpenAI's Responses API",
         says=(
-            "`POST /v1/responses/compact` gives the messages of the user and one compaction, which go on as input with what the "
-            "conversation knew and in its container; providers that have this address are asked."
+            "`POST /v1/responses/compact` gives the messages of the user and one compaction, which go on as input with "
+            "what the conversation knew and in its container; providers that have this address are asked."
         ),
     ),
     Promise(
