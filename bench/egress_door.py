@@ -16,7 +16,8 @@ from anyio import to_thread
 from limpet.core.network import DoorListeners
 from limpet.core.secret import Secret
 from limpet.egress.authority import Authority
-from limpet.egress.door import ConnectionBudget, Door
+from limpet.egress.connection_budget import ConnectionBudget
+from limpet.egress.door import Door
 from limpet.egress.interception import Interceptor
 from limpet.egress.network import place_secrets
 from limpet.egress.policy import read_policy

@@ -18,7 +18,8 @@ from limpet.containers.network_grants import DISABLED, NetworkGrants
 from limpet.core.errors import BootFailed
 from limpet.core.network import DoorListeners, NetworkedSandbox
 from limpet.core.ports import Sandbox
-from limpet.egress.door import ConnectionBudget, Door
+from limpet.egress.connection_budget import ConnectionBudget
+from limpet.egress.door import Door
 from limpet.egress.network import plan_for
 from limpet.egress.policy import EgressPolicy
 from limpet.egress.records import EgressRecord
@@ -110,6 +111,7 @@ class ContainerDoors:
             audit=_write,
             ledger=self._closed.pop(record.id, None),
             budget=self._budget,
+            holder=record.tenant,
             interceptor=interceptor,
         )
         opened = _OpenDoor(door, sandbox, stored, version, certificate)

@@ -9,6 +9,7 @@ from limpet.containers.admission import BoxAdmission
 from limpet.containers.boxes import Boxes
 from limpet.core.errors import NotFound, Overloaded, RequestInvalid, SandboxClosed, SandboxGone
 from limpet.core.ports import Offer, Runtime, Sandbox
+from limpet.core.shares import may_take
 from limpet.store.containers import ContainerRecord
 
 MOST_OF_ONE = 32  # connections to one container's ports at once
@@ -92,11 +93,10 @@ class PortAccess:
 
 
 def may_connect(*, of_container: int, of_tenant: int, of_all: int) -> bool:
-    """Whether one more is admitted beside those that are open. A tenant has as many as are left for all others together, so that none
-    takes them all: alone half of MOST_OF_ALL."""
-    if of_container >= MOST_OF_ONE or of_all >= MOST_OF_ALL:
-        return False
-    return of_tenant < max(ALWAYS_OF_A_TENANT, MOST_OF_ALL - of_all)
+    """Whether one more is admitted beside those that are open; no tenant gets them all."""
+    return of_container < MOST_OF_ONE and may_take(
+        held=of_tenant, taken=of_all, most=MOST_OF_ALL, always=ALWAYS_OF_A_TENANT
+    )
 
 
 def _count(change: int, *counted: tuple[Counter[str], str]) -> None:

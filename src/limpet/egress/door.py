@@ -5,7 +5,6 @@ It runs outside the box; the box has no other way to anywhere. Once it has ended
 
 import asyncio
 import logging
-import resource
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import anyio
 from limpet.core.network import DOOR_ADDRESS, DoorListeners
 from limpet.core.turns import Turns
 from limpet.egress.connection import BoxConnection
+from limpet.egress.connection_budget import ConnectionBudget
 from limpet.egress.dns_answers import MOST_QUERY, answer
 from limpet.egress.http_heads import RequestHead
 from limpet.egress.pace import ConnectionPace
@@ -57,23 +57,6 @@ class Interception(Protocol):
     async def carry(self, connection: BoxConnection, admitted: Admitted) -> None: ...
 
 
-class ConnectionBudget:
-    """The connections of all doors of this process together, so that boxes cannot take all its descriptors."""
-
-    def __init__(self, most: int | None = None) -> None:
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._left = most if most is not None else max(64, files // 5)
-
-    def take(self) -> bool:
-        if self._left <= 0:
-            return False
-        self._left -= 1
-        return True
-
-    def give_back(self) -> None:
-        self._left += 1
-
-
 def _no_record(record: EgressRecord) -> None:
     """Decisions that are of interest to no one."""
 
@@ -82,7 +65,7 @@ class Door:
     """`box` names it in records. `serve` runs until it is cancelled; `apply` changes what is admitted at once.
 
     `on_record` gets the record of every decision; `audit` the same for a log, where those that come too fast are added up. `ledger`
-    is where they are counted.
+    is where they are counted; `holder` is whose its connections are in the `budget`.
     """
 
     def __init__(
@@ -96,6 +79,7 @@ class Door:
         ledger: NetworkLedger | None = None,
         limits: DoorLimits | None = None,
         budget: ConnectionBudget | None = None,
+        holder: str = "",
         interceptor: Interception | None = None,
     ) -> None:
         self.box = box
@@ -107,6 +91,7 @@ class Door:
         self._resolve = self._lookups or resolve
         self._limits = limits or DoorLimits()
         self._budget = budget or ConnectionBudget()
+        self._holder = holder
         self._interceptor = interceptor
         self._pace = ConnectionPace()
         self._open: set[BoxConnection] = set()
@@ -198,7 +183,7 @@ class Door:
                     log.warning("The door of %s could not accept a connection: %s.", self.box, error)
                     await anyio.sleep(0.1)
                     continue
-                if len(self._open) >= self._limits.connections or not self._budget.take():
+                if len(self._open) >= self._limits.connections or not self._budget.take(self._holder):
                     self._turn_away(accepted, port)
                     await anyio.sleep(TURNED_AWAY)  # the others wait in the kernel's queue
                     continue
@@ -225,7 +210,7 @@ class Door:
             log.exception("A connection of %s was ended by an error.", self.box)
         finally:
             self._open.discard(connection)
-            self._budget.give_back()
+            self._budget.give_back(self._holder)
             with anyio.CancelScope(shield=True):
                 await connection.stream.aclose()
 
