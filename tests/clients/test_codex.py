@@ -49,7 +49,7 @@ def asked(home: Path, work: Path, *arguments: str) -> list[dict[str, object]]:
     """The events of one `codex exec`."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "CODEX_HOME": str(home)}
     program = str(node_clients() / "node_modules/.bin/codex")
-    command = [program, "exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-access", *arguments]
+    command = [program, "exec", "--json", "--skip-git-repo-check", "--sandbox", "workspace-write", *arguments]
     done = subprocess.run(
         command,
         cwd=work,
