@@ -10,6 +10,7 @@ from typing import Any
 import openai
 import pytest
 
+from tests.faults.test_resume import BODY, ask, check_unbroken, essence, go_on, points, undisturbed
 from tests.support.gateway import Gateway, lasting
 from tests.support.host import eventually, processes_with
 from tests.wire.asking import SHELL, container_of, entries, referring_to, run, shell_blocks
@@ -100,9 +101,9 @@ def test_a_container_is_used_where_it_lies_and_refused_in_words_elsewhere(nodes:
         lambda: run(there, "true", container=container),
         lambda: run(there, "true", previous_response_id=first.id),
     ]
-    for ask in refused:
+    for request in refused:
         with pytest.raises(openai.ConflictError, match="lies on another gateway") as answer:
-            ask()
+            request()
         check_error({"error": answer.value.body})
         assert answer.value.code == "container_elsewhere"
     assert entries(run(one.client(), "cat kept", container=container))[0].stdout == "kept\n"
@@ -114,3 +115,42 @@ def test_a_container_that_was_never_used_is_used_anywhere(nodes: tuple[Gateway, 
     assert entries(run(other.client(), "echo here", container=container))[0].stdout == "here\n"
     with pytest.raises(openai.ConflictError):
         one.client().responses.create(model="limpet/script", input=shell_blocks("true"), tools=referring_to(container))
+
+
+@pytest.mark.timeout(1800)
+def test_killed_at_any_event_in_turn_it_goes_on(nodes: tuple[Gateway, Gateway], every_event: bool) -> None:
+    """Each way at each of them with `--faults`, else once: by itself when it is started again, the whole as if nothing had been; and at the
+    other one, where its commands are lost with its box, and none runs again."""
+    wanted = undisturbed(nodes[0], BODY)
+    moments = [(point, restarted) for point in points(wanted, every_event) for restarted in (True, False)]
+    for number, (point, is_restarted) in enumerate(moments[: None if every_event else 1]):
+        victim, other = nodes if number % 4 < 2 else nodes[::-1]
+        victim.kill()
+        victim.kill_point = point
+        seen = ask(victim.start(), BODY)
+        assert victim.process is not None
+        assert victim.process.wait(timeout=20) == -9
+        victim.kill_point = None
+        if is_restarted:
+            victim.start()
+        whole = go_on(other, seen) if seen else []
+        if not is_restarted:
+            victim.start()
+        if whole:
+            check_unbroken(whole)
+            assert whole[-1]["type"] == "response.completed", point
+            assert ask(victim, BODY | {"input": "still here"})[-1]["type"] == "response.completed"
+            marks = marked(whole, victim, other)
+            assert marks == ["one", "two"] if is_restarted else len(set(marks)) == len(marks), point
+            assert not is_restarted or essence(whole) == essence(wanted), point
+
+
+def marked(events: list[dict[str, Any]], *gateways: Gateway) -> list[str]:
+    """The commands that have run, in their order."""
+    container = next(event["item"] for event in events if event.get("item", {}).get("type") == "shell_call")
+    where = referring_to(container["environment"]["container_id"])
+    body = {"model": "limpet/script", "input": shell_blocks("touch ran; cat ran"), "tools": where, "stream": True}
+    told = next(told for gateway in gateways if (told := ask(gateway, body)))
+    done = [event["item"] for event in told if event["type"] == "response.output_item.done"]
+    text: str = next(item["output"][0]["stdout"] for item in done if item["type"] == "shell_call_output")
+    return text.splitlines()

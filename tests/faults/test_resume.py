@@ -140,7 +140,7 @@ def undisturbed(gateway: Gateway, body: Json) -> list[Json]:
 def test_killed_at_any_event_it_goes_on(gateway: Gateway, every_event: bool) -> None:
     """At each of them with `--faults`, else in the middle of a command, behind its output, and in the next turn."""
     wanted = undisturbed(gateway, BODY)
-    for point in _points(wanted, every_event):
+    for point in points(wanted, every_event):
         check_goes_on(gateway, BODY, point, wanted)
 
 
@@ -149,7 +149,7 @@ def test_turns_of_several_items_go_on(tmp_path: Path, every_event: bool) -> None
     with scripted_provider() as provider, lasting(tmp_path, config=config_of(provider)) as gateway:
         provider.play(*[look_around] * 1000)
         wanted = undisturbed(gateway, SEVERAL)
-        for point in _points(wanted, every_event):
+        for point in points(wanted, every_event):
             check_goes_on(gateway, SEVERAL, point, wanted)
 
 
@@ -173,8 +173,8 @@ def test_a_compaction_is_made_once(tmp_path: Path, every_event: bool) -> None:
         kinds = [event.get("item", {}).get("type") for event in wanted]
         first = kinds.index("compaction")
         assert kinds.count("compaction") == 2  # begun and done
-        points = [KillPoint(first), KillPoint(first + 1), KillPoint(first + 1, before=True)]
-        for point in _points(wanted, True) if every_event else points:
+        few = [KillPoint(first), KillPoint(first + 1), KillPoint(first + 1, before=True)]
+        for point in points(wanted, True) if every_event else few:
             check_goes_on(gateway, body, point, wanted)
 
 
@@ -195,7 +195,7 @@ def check_goes_on(gateway: Gateway, body: Json, point: KillPoint, wanted: list[J
     assert ran(gateway, whole) == "one\ntwo\n", point
 
 
-def _points(events: list[Json], every_event: bool) -> list[KillPoint]:
+def points(events: list[Json], every_event: bool) -> list[KillPoint]:
     if every_event:
         return [KillPoint(seq, before=before) for seq in range(len(events) - 1) for before in (False, True)]
     return [KillPoint(seq, before=seq % 2 == 0) for seq in _moments(events)]

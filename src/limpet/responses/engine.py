@@ -6,6 +6,7 @@ they also ask each other to cancel.
 """
 
 import itertools
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -126,6 +127,7 @@ class LeaseEngine:
         return [claim.response_id for claim in claims]
 
     async def _keep_alive(self) -> None:
+        watched_since, beaten_at = -math.inf, self._clock.monotonic()
         beat = self._silence / BEATS
         pause = min(LOOK, beat)
         for look in itertools.count(1):
@@ -133,7 +135,11 @@ class LeaseEngine:
             try:
                 if look % int(beat / pause) == 0:
                     await self._beat()
-                    await self._take_over(self._silent_since())
+                    before, beaten_at = beaten_at, self._clock.monotonic()
+                    if beaten_at - before > 2 * beat:
+                        watched_since = beaten_at  # the database was away, or this process: others may have been silent through no fault
+                    if beaten_at - watched_since >= self._silence:
+                        await self._take_over(self._silent_since())
                 if self._store.is_shared:
                     if look % CLOCK == 0:
                         await self._store.read_clock()

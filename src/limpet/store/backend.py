@@ -73,6 +73,10 @@ class Backend(Protocol):
         """A new connection for the journal. Raises one of the driver's errors."""
         ...
 
+    def is_lost(self, error: BaseException) -> bool:
+        """Whether the way to the database is gone, for now: a new connection may be had soon."""
+        ...
+
     def explain(self, error: BaseException) -> str:
         """What happened and what can be done, for a person, of an error of the driver while running."""
         ...

@@ -7,6 +7,7 @@ could do in between two statements of a transaction is excluded by row locks.
 `read` and `write` pass between threads once, however many statements they make; `reading` and `writing` do so at each statement.
 """
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,8 +16,8 @@ from typing import Self, TypeVar
 
 import anyio
 from anyio import to_thread
-from sqlalchemy import Connection, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from limpet.core.clock import SystemClock
@@ -29,6 +30,8 @@ from limpet.store.sqlite import locate
 from limpet.store.sqlite_backend import SqliteBackend
 
 READERS = 4
+OUTAGE_SECONDS = 10.0  # so long a caller waits for a server that is gone
+PAUSE = 0.1
 T = TypeVar("T")
 
 
@@ -118,12 +121,41 @@ class Database:
             return await to_thread.run_sync(self._write, work, limiter=self._writer_thread)
 
     def _read(self, work: Callable[[Connection], T]) -> T:
-        with self._open.direct_reading.connect() as connection:
+        with self._connected(self._open.direct_reading) as connection:
             return work(connection)
 
     def _write(self, work: Callable[[Connection], T]) -> T:
-        with self._open.direct_writing.connect() as connection, connection.begin():
+        with self._connected(self._open.direct_writing) as connection, connection.begin():
             return work(connection)
+
+    def _connected(self, engine: Engine) -> Connection:
+        """A connection; a server that is being started again is waited for."""
+        until = time.monotonic() + OUTAGE_SECONDS
+        while True:
+            try:
+                return engine.connect()
+            except DBAPIError as error:
+                self._raise_unless_lost(error, until)
+                time.sleep(PAUSE)
+
+    @asynccontextmanager
+    async def _connected_here(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        until = time.monotonic() + OUTAGE_SECONDS
+        while True:
+            try:
+                connection = await engine.connect()
+                break
+            except DBAPIError as error:
+                self._raise_unless_lost(error, until)
+                await anyio.sleep(PAUSE)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    def _raise_unless_lost(self, error: DBAPIError, until: float) -> None:
+        if time.monotonic() >= until or error.orig is None or not self.backend.is_lost(error.orig):
+            raise error
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -131,7 +163,7 @@ class Database:
         else. Not cancelled once it began."""
         # A statement that is cancelled half-way costs its connection, and those are few.
         with anyio.CancelScope(shield=True):
-            async with self._failures_translated(), self._open.reading.connect() as connection:
+            async with self._failures_translated(), self._connected_here(self._open.reading) as connection:
                 yield connection
 
     @asynccontextmanager
@@ -140,7 +172,11 @@ class Database:
         no wait for anything else; the journal cannot write meanwhile."""
         async with self._turn:
             with anyio.CancelScope(shield=True):
-                async with self._failures_translated(), self._open.writing.connect() as connection, connection.begin():
+                async with (
+                    self._failures_translated(),
+                    self._connected_here(self._open.writing) as connection,
+                    connection.begin(),
+                ):
                     yield connection
 
     @property

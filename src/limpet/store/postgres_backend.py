@@ -9,7 +9,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from limpet.core.errors import DatabaseUnusable
 from limpet.store.backend import Engines
-from limpet.store.postgres import DatabaseServer, why
+from limpet.store.postgres import DatabaseServer, is_lost, why
 from limpet.store.postgres_journal import PostgresJournalWriter
 from limpet.store.postgres_schema import filling, migrate, snapshot, version
 
@@ -68,6 +68,9 @@ class PostgresBackend:
 
     def journal_writer(self) -> PostgresJournalWriter:
         return PostgresJournalWriter(self._engine())
+
+    def is_lost(self, error: BaseException) -> bool:
+        return is_lost(error)
 
     def explain(self, error: BaseException) -> str:
         return why(error)

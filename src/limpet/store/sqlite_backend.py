@@ -49,6 +49,9 @@ class SqliteBackend:
     def journal_writer(self) -> SqliteJournalWriter:
         return SqliteJournalWriter(self.place)
 
+    def is_lost(self, error: BaseException) -> bool:
+        return False
+
     def explain(self, error: BaseException) -> str:
         return why(error)
 
