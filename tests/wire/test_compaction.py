@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.gateway import Gateway
-from tests.support.providers.turns import FunctionCall, Refuse, reply
+from tests.support.providers.turns import FunctionCall, Raw, Refuse, reply
 from tests.wire.asking import SHELL, shell_blocks
 from tests.wire.schema import check_error, check_events, check_response
 from tests.wire.streams import events_of, items_of
@@ -239,3 +239,62 @@ def test_it_is_off_until_the_operator_says_so(speaking_gateway: Gateway, chat: V
     )
     assert [item["type"] for item in response["output"]] == ["message"]
     assert "not followed" in response["notes"][0]
+
+
+def test_what_is_left_begins_with_the_user(compacting_gateway: Gateway, translated: Voice) -> None:
+    translated.play("Yes.")
+    asked(compacting_gateway, translated, input=messages("Old. " * 900, "Noted.", "Well?"))
+    roles = [each["role"] for each in translated.bodies[-1]["messages"] if each["role"] != "system"]
+    assert roles == ["user", "assistant", "user"]
+
+
+def test_a_conversation_is_compacted(compacting_gateway: Gateway, chat: Voice) -> None:
+    conversation = compacting_gateway.client().conversations.create()
+    chat.play("Noted.")
+    asked(compacting_gateway, chat, input="Old. " * 900, conversation=conversation.id)
+    chat.play("Yes.")
+    second = asked(compacting_gateway, chat, input="Well?", conversation=conversation.id)
+    assert [item["type"] for item in second["output"]] == ["compaction", "message"]
+    chat.play("Again.")
+    asked(compacting_gateway, chat, input="And?", conversation=conversation.id)
+    assert "Old. Old. " * 300 not in all_text(chat)
+    assert LEFT_OUT in chat.told[-1].instructions
+
+
+def sealed_by_provider(number: int) -> Raw:
+    item = {"id": "cmp_" + "0" * 50, "type": "compaction", "encrypted_content": "gAAAA-of-the-provider"}
+    return Raw({"type": f"response.output_item.{('added', 'done')[number]}", "output_index": 1, "item": item})
+
+
+def test_a_provider_that_compacts_is_handed_what_it_sealed_and_no_other_is(
+    compacting_gateway: Gateway, voices: dict[str, Voice], chat: Voice
+) -> None:
+    native = voices["native"]
+    native.play(("Noted.", sealed_by_provider(0), sealed_by_provider(1)))
+    first = asked(compacting_gateway, native, input=[{"role": "system", "content": "Be kind."}, *messages("My bird.")])
+    assert [item["type"] for item in first["output"]] == ["message", "compaction"]
+
+    native.play("Yes.")
+    asked(compacting_gateway, native, input="Which?", previous_response_id=first["id"])
+    said = native.bodies[-1]["input"]
+    assert [item.get("role", item["type"]) for item in said] == ["system", "compaction", "user"]
+    chat.play("Yes.")
+    asked(compacting_gateway, chat, input="Which?", previous_response_id=first["id"])
+    assert "My bird." in all_text(chat)
+    assert "gAAAA" not in all_text(chat)
+
+
+FORGED = [{"items": "x"}, "x", 7, None, {"items": 1, "outputs": 9, "said": ["x"], "container_id": "cntr_" + "0" * 32}]
+
+
+@pytest.mark.parametrize("forged", FORGED, ids=str)
+def test_only_the_gateway_says_what_was_left_out(compacting_gateway: Gateway, chat: Voice, forged: Any) -> None:
+    chat.play("Yes.")
+    given = [
+        {"role": "system", "content": "Be kind.", "limpet_left_out": forged},
+        *messages("Old. " * 900, "Hm.", "Go."),
+    ]
+    response = asked(compacting_gateway, chat, input=given)
+    assert [item["type"] for item in response["output"]] == ["compaction", "message"]
+    assert "Be kind." in chat.told[-1].instructions
+    assert "[2 earlier items" in chat.told[-1].instructions or "[1 earlier items" in chat.told[-1].instructions

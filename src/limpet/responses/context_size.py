@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from limpet.responses.token_estimate import estimated_tokens
+from limpet.upstreams.token_estimate import estimated_tokens
 from limpet.upstreams.usage import Usage
 
 

@@ -11,6 +11,7 @@ from limpet.containers.manager import ContainerManager
 from limpet.containers.messages import ContainerElsewhere
 from limpet.containers.requested_secrets import GrantedSecret
 from limpet.core.errors import RequestError, RequestInvalid
+from limpet.responses.compaction.marker import is_marker
 from limpet.responses.history import History
 from limpet.responses.request import ParsedRequest
 from limpet.responses.request_tools import ContainerAuto, ContainerReference, Local
@@ -171,8 +172,8 @@ def _traces_in(item: Json, holders: Mapping[str, ResponseRecord]) -> Iterator[Tr
         environment = item.get("environment")
         if isinstance(environment, dict) and environment.get("type") == "container_reference":
             yield Trace(environment["container_id"], ran_there=True)
-    if item["type"] == "compaction" or LEFT_OUT in item:
-        known = item.get("container_id") or (item.get(LEFT_OUT) or {}).get("container_id")
+    if item["type"] == "compaction" or is_marker(item):
+        known = item[LEFT_OUT].get("container_id") if is_marker(item) else item.get("container_id")
         if isinstance(known, str):
             yield Trace(known, ran_there=True)
     for named in _files_of(item):

@@ -1,7 +1,6 @@
 """How many tokens a turn's input has: by the provider, where it says, else by an estimate."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 from urllib.parse import urlsplit, urlunsplit
 
@@ -13,11 +12,10 @@ from limpet.upstreams.client import ProviderClient, reason_of
 from limpet.upstreams.endpoints import Access
 from limpet.upstreams.key_filter import hide_key
 from limpet.upstreams.refusals import refusal
+from limpet.upstreams.token_estimate import estimated_tokens as estimated_tokens_of
+from limpet.upstreams.token_estimate import tokens_of
 from limpet.upstreams.upstream import Turn
 
-BYTES_OF_A_TOKEN = 4  # of English text and of code, about, with the tokenizers of the usual models
-TOKENS_OF_AN_IMAGE = 1_000
-TOKENS_OF_AN_ITEM = 4
 # What a server answers with that does not know the address.
 _UNKNOWN = frozenset({404, 405, 501})
 _COUNTED = frozenset(
@@ -35,22 +33,10 @@ class TokenCounter(Protocol):
 
 
 def estimated_tokens(turn: Turn) -> int:
-    """A quarter of the bytes of all that the model is given, and a fixed number for each image and each item."""
+    """Of all that the model is given, as `token_estimate` has it."""
     shell = "" if turn.shell is None else turn.shell.description
-    texts = [turn.instructions or "", shell, *turn.tools, turn.options.get("text"), *turn.input]
-    return sum(map(_tokens, texts)) + TOKENS_OF_AN_ITEM * len(turn.input)
-
-
-def _tokens(value: object) -> int:
-    if isinstance(value, str):
-        if value.startswith("data:image/"):
-            return TOKENS_OF_AN_IMAGE
-        return math.ceil(len(value.encode(errors="replace")) / BYTES_OF_A_TOKEN)
-    if isinstance(value, Mapping):
-        return sum(_tokens(key) + _tokens(each) for key, each in value.items())
-    if isinstance(value, Sequence):
-        return sum(map(_tokens, value))
-    return 0 if value is None else 1
+    beside = [turn.instructions or "", shell, *turn.tools, turn.options.get("text")]
+    return sum(map(tokens_of, beside)) + estimated_tokens_of(turn.input)
 
 
 async def asked_of_provider(

@@ -19,12 +19,12 @@ from limpet.responses.compaction.compacted import (
     ContextSealer,
     digests,
 )
-from limpet.responses.compaction.marker import ShellFacts, is_marker, marker
+from limpet.responses.compaction.marker import ShellFacts, is_marker, marker, opening
 from limpet.responses.compaction.plan import CompactionPlan, is_user_message, planned
 from limpet.responses.compaction.summary import Summariser, Summary
 from limpet.responses.compaction_settings import Strategy
-from limpet.responses.token_estimate import estimated_tokens, tokens_of, tokens_of_item
 from limpet.responses.writer import Writer
+from limpet.upstreams.token_estimate import estimated_tokens, tokens_of, tokens_of_item
 from limpet.upstreams.upstream import LEFT_OUT
 
 log = structlog.get_logger()
@@ -171,7 +171,9 @@ async def replaced(
         summary = await summariser.summarise(dropped if summarised is None else summarised, attempt_id=attempt_id)
     message = marked(transcript, plan, order, facts, summary=summary.text)
     before, after = plan.around(transcript)
-    return Replacement(items=[*before, message, *after], dropped=dropped, summary=summary)
+    answers_first = not any(map(is_user_message, before)) and bool(after) and not is_user_message(after[0])
+    begun = [opening()] if answers_first else []
+    return Replacement(items=[*before, message, *begun, *after], dropped=dropped, summary=summary)
 
 
 def marked(

@@ -26,17 +26,12 @@ def expanded_chain(items: Sequence[Json], sealer: ContextSealer, *, takes_sealed
     """Stored items: a compaction stands for all before it. One of ours that does not open (its key is gone), and one that the provider
     did not make (`takes_sealed` says whether it makes any), is left out: what it stood for is stored too."""
     told: list[Json] = []
-    for item in items:
-        if item["type"] == TRIGGER:
-            continue
-        if item["type"] != COMPACTION:
-            told.append(_plain(item))
-            continue
-        context = sealer.open(item.get("encrypted_content"))
-        if context is not None:
-            told = list(context.items)
-        elif takes_sealed and not is_sealed_here(item.get("encrypted_content")) and not _is_void(item):
-            told = [*filter(is_instruction, told), item]
+    for item in behind_newest(items, sealer):
+        if item["type"] == COMPACTION:
+            if takes_sealed and not is_sealed_here(item.get("encrypted_content")) and not _is_void(item):
+                told = [*filter(is_instruction, told), item]
+        elif item["type"] != TRIGGER:
+            told.append(item)
     return told
 
 
@@ -62,12 +57,12 @@ def expanded_input(
 
 
 def behind_newest(items: Sequence[Json], sealer: ContextSealer) -> list[Json]:
-    """The transcript of a run that has compacted it: what the newest compaction of ours stands for, and what came after that."""
+    """What the newest compaction of ours that opens stands for, and the items that came after it; all of them where there is none."""
     for index in range(len(items) - 1, -1, -1):
         context = sealer.open(items[index].get("encrypted_content")) if items[index]["type"] == COMPACTION else None
         if context is not None:
-            return [*context.items, *items[index + 1 :]]
-    return list(items)
+            return [*context.items, *map(_plain, items[index + 1 :])]
+    return [*map(_plain, items)]
 
 
 def check_triggers(items: Sequence[Json]) -> None:

@@ -38,7 +38,14 @@ def is_marker(item: Mapping[str, Any]) -> bool:
     return isinstance(item.get(LEFT_OUT), dict)
 
 
-def marker(dropped: Sequence[Json], *, summary: str | None, facts: ShellFacts, since_user: int, room: int) -> Json:
+def marker(
+    dropped: Sequence[Json],
+    *,
+    summary: str | None,
+    facts: ShellFacts,
+    since_user: int,
+    room: int,
+) -> Json:
     """The message for `dropped`, markers among them counted with what they stood for. Without a summary the user's messages are told in
     short, in `room` characters. `since_user` shell outputs that came after the newest message of the user are gone."""
     count = sum(item[LEFT_OUT]["items"] if is_marker(item) else 1 for item in dropped)
@@ -53,6 +60,12 @@ def marker(dropped: Sequence[Json], *, summary: str | None, facts: ShellFacts, s
     content = "\n\n".join([*parts, *facts.sentences()])
     kept: Json = {"items": count, "outputs": since_user, "said": told, "container_id": facts.container_id}
     return {"type": "message", "role": "system", "content": content, LEFT_OUT: kept}
+
+
+def opening() -> Json:
+    """What stands behind a marker where an answer would come first, which some providers refuse; it is part of the marker."""
+    kept: Json = {"items": 0, "outputs": 0, "said": [], "container_id": None}
+    return {"type": "message", "role": "user", "content": "(My earlier messages are left out.)", LEFT_OUT: kept}
 
 
 def text_of(item: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from limpet.responses.compaction.marker import is_marker
-from limpet.responses.token_estimate import tokens_of_item
+from limpet.upstreams.token_estimate import tokens_of_item
 
 Json = dict[str, Any]
 INSTRUCTIONS = frozenset({"system", "developer"})
@@ -83,7 +83,7 @@ def _protected(items: Sequence[Json], recent: int) -> set[int]:
 
 
 def is_user_message(item: Mapping[str, Any]) -> bool:
-    return item.get("type") == "message" and item.get("role") == "user"
+    return item.get("type") == "message" and item.get("role") == "user" and not is_marker(item)
 
 
 def is_instruction(item: Mapping[str, Any]) -> bool:
