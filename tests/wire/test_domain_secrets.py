@@ -205,3 +205,22 @@ def test_a_named_container_has_secrets_of_its_own(gateway: Gateway) -> None:
     check_error(answer.json())
     assert answer.json()["error"]["code"] == "container_network_policy_fixed"
     assert VALUE not in answer.text
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "shell", "network_policy": {"type": "allowlist", "domain_secrets": [inline()]}},
+        {"type": "shell", "domain_secrets": [inline()]},
+        {"type": "shell", "environment": {"type": "local", "network_policy": {"domain_secrets": [inline()]}}},
+        {"type": "shell", "environment": {"type": "container_auto", "network_policy": [VALUE]}},
+        {"type": "shell", "environment": {"type": "container_auto", "network_policy": {"type": VALUE}}},
+        {"type": "shell", "environment": {"type": "container_auto", "domain_secrets": [inline()]}},
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_neither_kept_nor_shown(gateway: Gateway, tool: dict[str, Any]) -> None:
+    with gateway.http() as http:
+        answer = http.post("/v1/responses", json={"model": "limpet/script", "input": "a", "tools": [tool]})
+    kept = b"".join(path.read_bytes() for path in gateway.home.glob("limpet.db*"))
+    assert VALUE not in answer.text + gateway.log.read_text()
+    assert VALUE.encode() not in kept

@@ -99,6 +99,7 @@ class ContainerSecrets:
         if state is None or state.runs.pop(run, None) is None:
             return False
         state.version += 1
+        state.screened = None
         if not (state.runs or state.own or state.authority):
             del self._states[container_id]
         return True

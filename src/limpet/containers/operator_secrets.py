@@ -154,8 +154,9 @@ async def _printed(command: tuple[str, ...]) -> bytes:
             )
     except TimeoutError as error:
         raise SecretUnreadable(f"{command[0]} did not end within {COMMAND_WITHIN:.0f} s") from error
-    except OSError as error:
-        raise SecretUnreadable(f"{command[0]} cannot be run: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no program with arguments"
+        raise SecretUnreadable(f"{command[0]!r} cannot be run: {why}") from error
     if done.returncode != 0:
         raise SecretUnreadable(f"{command[0]} ended with {done.returncode}; run it by hand to see why")
     if len(done.stdout) > MOST:

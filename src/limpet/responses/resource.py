@@ -166,6 +166,10 @@ def _tool(tool: Json) -> Json:
 
 def resolved_tools(tools: Sequence[Json], environment: Json | None) -> list[Json]:
     """The request's tools with the shell's environment as it was resolved, which hides what was asked for in it (secrets too)."""
-    return [
-        {**tool, "environment": environment} if tool.get("type") == "shell" and environment else tool for tool in tools
-    ]
+    return [_resolved(tool, environment) if tool.get("type") == "shell" and environment else tool for tool in tools]
+
+
+def _resolved(tool: Json, environment: Json) -> Json:
+    # A policy that stands beside the environment was put in the wrong place: its secrets are kept no more than in the right one.
+    asked = {key: value for key, value in tool.items() if key not in ("network_policy", "domain_secrets")}
+    return {**asked, "environment": environment}
