@@ -238,6 +238,15 @@ def test_while_a_response_runs_in_a_conversation_another_one_is_refused(
     assert container_of(run(client, "true", conversation=made.id)) == begun["container_id"]
 
 
+def test_ids_that_the_gateway_made_are_not_sent_to_a_provider(scripted_gateway: Gateway, provider: Provider) -> None:
+    client = scripted_gateway.client()
+    made = client.conversations.create(items=[user("hello")])
+    sent_back: Any = [item.to_dict() for item in client.conversations.items.list(made.id)]
+    provider.play("Fine.")
+    client.responses.create(model=MODEL, input=[*sent_back, {**user("mine"), "id": "msg_of_the_client"}])
+    assert [item.get("id") for item in provider.asked[0]["input"]] == [None, "msg_of_the_client"]
+
+
 def test_a_response_that_failed_before_its_first_item_adds_nothing(
     scripted_gateway: Gateway, provider: Provider
 ) -> None:

@@ -208,9 +208,7 @@ class Lanes:
         """A response, then its automatic successors. Raises LimpetError for the first; that of a successor is told to its steers."""
         target = await self._admitted(lane, given, size)
         while steers := await self._left_steers(target):
-            successor = {**target.body, "input": _items_of(steers)}
-            if successor.get("conversation") is None:  # a conversation has the items of the steered response by now
-                successor["previous_response_id"] = target.id
+            successor = {**target.body, "previous_response_id": target.id, "input": _items_of(steers)}
             target.body = {}
             try:
                 after = await self._admitted(lane, successor, sum(steer.size for steer in steers))

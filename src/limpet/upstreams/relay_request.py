@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from limpet.core.ids import CONTAINER, REASONING, is_id
+from limpet.core.ids import CONTAINER, MESSAGE, REASONING, is_id
 from limpet.upstreams import shell_function
 from limpet.upstreams.upstream import LEFT_OUT, Turn
 
@@ -69,7 +69,7 @@ def _input(items: Sequence[Mapping[str, Any]], *, native_shell: bool) -> list[Ma
                 if _can_be_read_there(item):
                     sent.append(item)
             case "message":
-                sent.append(_without_our_citations(_without_our_key(item)))
+                sent.append(_without_our_citations(_without_our_id(_without_our_key(item))))
             case "compaction":
                 sent.append({key: value for key, value in item.items() if key != "container_id"})
             case _:
@@ -119,6 +119,13 @@ def _can_be_read_there(item: Mapping[str, Any]) -> bool:
     if is_id(str(item.get("id", "")), prefix=REASONING):
         return False
     return bool(item.get("encrypted_content") or item.get("content"))
+
+
+def _without_our_id(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message of a client has an id of our making where the client read it from us; the provider has never heard of it."""
+    if item.get("role") == "assistant" or not is_id(str(item.get("id", "")), prefix=MESSAGE):
+        return item
+    return {key: value for key, value in item.items() if key != "id"}
 
 
 def _without_our_citations(item: Mapping[str, Any]) -> Mapping[str, Any]:
