@@ -22,8 +22,11 @@ from limpet.ingress.refusals import Refusal
 from limpet.ingress.takeover import RawConnection
 
 VERSION = "13"
-# So much is read at a stretch: a megabyte of empty frames would hold up all other clients.
-_SLICE = 16 * 1024
+# So much is read at a stretch: frames may have 6 bytes, and a long row of them would hold up all other clients. Within a large frame it
+# may be more.
+_SLICE = 1024
+_LARGE_SLICE = 16 * 1024
+_LARGE = 64 * 1024
 _WRITE_AT_ONCE = 64 * 1024
 _LONGEST_REASON = 123  # bytes (RFC 6455, 5.5)
 # After our end of the connection the client is given so long, and may send so much, until it is cut: what closes at once is reset, and
@@ -163,7 +166,8 @@ class WebSocket:
             self._unread = memoryview(await self._read())
         else:
             await checkpoint()
-        piece, self._unread = bytes(self._unread[:_SLICE]), self._unread[_SLICE:]
+        size = _LARGE_SLICE if self._partial > _LARGE else _SLICE
+        piece, self._unread = bytes(self._unread[:size]), self._unread[size:]
         if not piece:
             raise WebSocketClosed
         self._protocol.receive_data(piece)
