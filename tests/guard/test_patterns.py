@@ -54,10 +54,10 @@ def test_no_pattern_makes_the_screen_stand_still(pattern: str) -> None:
     redact = redactor(pattern)
     text = "a" * 100_000 + "!"
 
-    begun = time.perf_counter()
+    begun = time.thread_time()
     redact.text(text)
 
-    assert time.perf_counter() - begun < 2
+    assert time.thread_time() - begun < 2  # of the processor
 
 
 def test_matches_are_found_anywhere_in_a_line_without_end() -> None:

@@ -104,7 +104,7 @@ def dripping(client: socket.socket, pieces: list[bytes]) -> Iterator[None]:
     ],
 )
 def test_a_body_that_trickles_is_given_up(serve: Serve, pieces: list[bytes]) -> None:
-    with serve(body_timeout_secs=0.5, min_bytes_per_sec=200) as served, served.connect() as client:
+    with serve(body_timeout_secs=1.0, min_bytes_per_sec=50) as served, served.connect() as client:
         with dripping(client, pieces):
             status, body = answer(client)
 

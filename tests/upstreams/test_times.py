@@ -77,7 +77,7 @@ async def test_an_answer_that_stands_still_has_broken_off(kind: str, first_byte:
 
 async def test_the_first_byte_may_take_longer_than_what_follows(kind: str) -> None:
     async with (
-        provider(kind, reply("one", hold_after=0), first_byte_timeout_secs=5.0, idle_timeout_secs=0.2) as (
+        provider(kind, reply("one", hold_after=0), first_byte_timeout_secs=20.0, idle_timeout_secs=0.7) as (
             server,
             upstream,
         ),
@@ -86,7 +86,7 @@ async def test_the_first_byte_may_take_longer_than_what_follows(kind: str) -> No
 
         async def let_go() -> None:
             await server.holding.wait()
-            await anyio.sleep(0.4)  # longer than the idle time, which does not count yet
+            await anyio.sleep(0.8)  # longer than the idle time, which does not count yet
             server.release.set()
 
         tasks.start_soon(let_go)

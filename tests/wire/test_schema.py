@@ -80,9 +80,9 @@ def test_bringing_a_recording_up_to_date_changes_only_two_known_things(name: str
 def test_three_hundred_events_are_validated_in_well_under_a_second() -> None:
     stream = events()
     check_events(stream)  # compiled by now
-    started = time.perf_counter()
+    started = time.thread_time()
     check_events(stream)
-    assert time.perf_counter() - started < 1.0
+    assert time.thread_time() - started < 1.0  # of the processor: another test may run meanwhile
 
 
 def test_a_missing_key_is_named_with_its_place() -> None:
