@@ -72,7 +72,8 @@ class TextMessage:
 
 class WebSocket:
     """One connection. `owner` is charged in `memory` for messages that are not whole or not released; where that is too much the
-    connection is cut. `receive` is for one task at a time, `send` for any number."""
+    connection is cut. `reading` is shared by all connections: of what has arrived one of them reads a slice at a time. `receive` is for
+    one task at a time, `send` for any number."""
 
     def __init__(
         self,
@@ -80,10 +81,12 @@ class WebSocket:
         *,
         memory: MemoryBudget,
         owner: str,
+        reading: anyio.Lock,
         limits: ConnectionLimits,
         max_message_bytes: int,
     ) -> None:
         self._connection = connection
+        self._reading = reading
         self._memory = memory
         self._owner = owner
         self._limits = limits
@@ -165,7 +168,8 @@ class WebSocket:
         if not self._unread:
             self._unread = memoryview(await self._read())
         else:
-            await checkpoint()
+            async with self._reading:
+                await checkpoint()
         size = _LARGE_SLICE if self._partial > _LARGE else _SLICE
         piece, self._unread = bytes(self._unread[:size]), self._unread[size:]
         if not piece:

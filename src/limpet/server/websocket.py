@@ -64,6 +64,7 @@ class LiveConnections:
 
     def __init__(self) -> None:
         self.stopping = anyio.Event()
+        self.reading = anyio.Lock()
         self._all: set[object] = set()
         self._none = anyio.Event()
 
@@ -144,6 +145,9 @@ class _Upgrade:
             await self._serve(connection)
         except OSError:
             pass  # the client is gone
+        except Exception:  # there is no answer any more that could say so
+            log.exception("websocket_broke")
+            connection.abort()
         finally:
             self._live.remove(connection)
 
@@ -151,7 +155,12 @@ class _Upgrade:
         memory: MemoryBudget = self._request.app.state.body_memory
         tenant = tenant_of(self._request)
         socket = WebSocket(
-            connection, memory=memory, owner=tenant, limits=self._limits, max_message_bytes=MAX_JSON_BYTES
+            connection,
+            memory=memory,
+            owner=tenant,
+            reading=self._live.reading,
+            limits=self._limits,
+            max_message_bytes=MAX_JSON_BYTES,
         )
         outlet = SocketOutlet(socket, work_admission_of(self._request), connection, memory=memory, owner=tenant)
         lifetime = self._limits.websocket_lifetime_secs
