@@ -10,7 +10,7 @@ from agents.memory import OpenAIResponsesCompactionSession
 from openai import AsyncOpenAI
 
 from tests.support.gateway import Gateway
-from tests.support.providers.turns import Refuse
+from tests.support.providers.turns import Raw, Refuse, reply
 from tests.wire.asking import SHELL
 from tests.wire.schema import check_error, check_events, check_response, problems_of
 from tests.wire.streams import events_of, items_of
@@ -234,3 +234,47 @@ async def test_the_agents_sdk_compacts_its_session(compacting_gateway: Gateway, 
     assert said.count("My bird is a heron.") == said.count("My tree is an alder.") == 1
     await client.close()
     kept.close()
+
+
+SEALED = {"id": "cmp_" + "0" * 50, "type": "compaction", "encrypted_content": "gAAAA-of-the-provider"}
+
+
+def test_a_provider_that_compacts_is_handed_the_trigger(compacting_gateway: Gateway, native: Voice) -> None:
+    events = [
+        Raw({"type": f"response.output_item.{end}", "output_index": 0, "item": SEALED}) for end in ("added", "done")
+    ]
+    native.play(reply(*events, input_tokens=30, output_tokens=12))
+    told = events_of(compacting_gateway, model=native.model, input=[*dialogue(), TRIGGER], tools=SHELL)
+    check_events(told)
+    assert native.bodies[0]["input"][-1] == TRIGGER
+    assert told[-1]["response"]["output"] == [SEALED]
+    assert told[-1]["response"]["usage"]["total_tokens"] == 42
+
+
+@pytest.mark.parametrize("answer", [Refuse(400, message="No such item."), "I do not know."], ids=["refused", "a text"])
+def test_a_provider_that_does_not_know_the_trigger_is_helped(
+    compacting_gateway: Gateway, native: Voice, answer: Any
+) -> None:
+    native.play(answer)
+    told = events_of(compacting_gateway, model=native.model, input=[*dialogue(), TRIGGER])
+    check_events(told)
+    (item,) = told[-1]["response"]["output"]
+    native.play("Yes.")
+    events_of(compacting_gateway, model=native.model, input=[item, {"role": "user", "content": "Which bird?"}])
+    assert LEFT_OUT in text_of(native)
+
+
+def test_over_a_websocket_it_is_the_same(compacting_gateway: Gateway, translated: Voice) -> None:
+    """Also in a chain that is stored nowhere."""
+    asked = {"model": translated.model, "store": False, "context_management": [{"type": "compaction"}]}
+    translated.play("Noted.", "Yes.", "Again.")
+    outputs = []
+    with compacting_gateway.client().responses.connect() as connection:
+        before: Json = {}
+        for text in ("Old. " * 900, "Well?", "And?"):
+            connection.response.create(**asked, **before, input=text)
+            ended = next(event for event in connection if event.type == "response.completed")
+            outputs.append([item.type for item in ended.response.output])
+            before = {"previous_response_id": ended.response.id}
+    assert outputs == [["message"], ["compaction", "message"], ["message"]]
+    assert LEFT_OUT in translated.told[-1].instructions

@@ -12,6 +12,7 @@ from limpet.core import ids
 from limpet.core.clock import Clock, seconds
 from limpet.core.errors import RequestInvalid, UpstreamRefused
 from limpet.core.resources import Moment, Resource
+from limpet.responses.budgets import Spending
 from limpet.responses.compaction.compacted import CompactedContext, CompactionTooLarge, digests
 from limpet.responses.compaction.compactor import replaced
 from limpet.responses.compaction.plan import is_user_message, planned
@@ -54,7 +55,7 @@ class CompactEndpoint:
 
     async def compact(self, tenant: str, body: object) -> CompactedConversation:
         """The conversation of the request: its input, with all that it goes on from. The provider compacts it where it can, else the
-        gateway does. Raises RequestError, UpstreamRefused."""
+        gateway does. What it costs is counted in the tenant's usage. Raises RequestError, UpstreamRefused."""
         if not isinstance(body, dict):
             raise RequestInvalid('The body must be a JSON object such as {"model": "limpet/script", "input": "…"}.')
         asked = parse({**body, "input": body.get("input") or []})
@@ -66,6 +67,16 @@ class CompactEndpoint:
                 param="input",
                 code="invalid_value",
             )
+        await self.preparer.spendings.look(tenant)
+        self.preparer.spendings.budget(tenant, "", asked, conversation=Spending())
+        made = await self._compacted(tenant, asked, upstream, turn)
+        if made.usage.total_tokens:
+            await self.preparer.spendings.count_turn(tenant, asked.body.model, made.usage)
+        return made
+
+    async def _compacted(
+        self, tenant: str, asked: ParsedRequest, upstream: Upstream, turn: Turn
+    ) -> CompactedConversation:
         container_id = await self._container(tenant, asked, turn)
         if upstream.compaction is not None:
             try:

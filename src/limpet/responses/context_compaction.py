@@ -120,10 +120,9 @@ class ContextCompaction:
         )
 
     def _is_ours(self, asked: ParsedRequest, upstream: Upstream) -> bool:
-        """Whether the gateway is to compact: on demand always, by itself where it may."""
-        if upstream.compaction is not None:
-            return False
-        return asked.is_compaction or (asked.body.context_management is not None and self.settings.enabled)
+        """Whether the gateway is to compact: on demand always (it asks a provider that can), by itself where it may."""
+        is_managed = asked.body.context_management is not None and self.settings.enabled
+        return asked.is_compaction or (is_managed and upstream.compaction is None)
 
     def _facts(self, tenant: str, target: ShellTarget) -> Callable[[Sequence[Json]], Awaitable[ShellFacts]]:
         async def facts(transcript: Sequence[Json]) -> ShellFacts:

@@ -12,7 +12,8 @@ from typing import Any
 from limpet.responses.budgets import BudgetStop
 from limpet.responses.checkpoint import Checkpoint, EndedTurn, packed, unpacked
 from limpet.responses.command_output import model_copy
-from limpet.responses.compaction.compactor import Compactor
+from limpet.responses.compaction.compactor import Compactor, has_compacted
+from limpet.responses.compaction.provided import ProvidedCompaction, provided
 from limpet.responses.earlier_attempt import EarlierAttempt, ToldBefore
 from limpet.responses.history import as_input
 from limpet.responses.run_meter import RunMeter
@@ -151,10 +152,15 @@ async def _is_only_compacted(run: Run) -> bool:
     """Compact the conversation where its time has come: between two turns, when each call has its output. True where no more was asked."""
     if run.compactor is None or run.progress.turn is not None:
         return False
-    is_done = run.compactor.order.is_triggered and run.progress.next > 0
-    if not is_done:
+    if not run.compactor.order.is_triggered:
         run.transcript = await run.compactor.fit(run.transcript, run.progress, run.writer)
-    return run.compactor.order.is_triggered
+        return False
+    if not has_compacted(run.writer):
+        provided_one = ProvidedCompaction()
+        if run.upstream.compaction is not None:
+            provided_one = await provided(run.upstream, _turn(run, run.options, offers_shell=_offers_shell(run, 0)))
+        await run.compactor.make(run.transcript, run.progress, run.writer, provided_one)
+    return True
 
 
 def _client_must_act(run: Run, items: Sequence[Json]) -> bool:

@@ -86,7 +86,7 @@ class Preparer:
         self._programs = programs
         self._metrics = metrics
         self._files = files
-        self._spendings = spendings
+        self.spendings = spendings
         self.context = context
         self._placement = Placement(containers, executions)
         self._earlier = EarlierItems(responses, journal, conversations, characters=self._limits.max_output_chars)
@@ -103,8 +103,8 @@ class Preparer:
         check_outputs([*before.items, *opened], asked.input)
         await self._files.check_images(tenant, asked.input)
         response_id = ids.new_id(ids.RESPONSE)
-        await self._spendings.look(tenant)
-        meter = RunMeter(self._spendings.budget(tenant, response_id, asked, conversation=before.spent))
+        await self.spendings.look(tenant)
+        meter = RunMeter(self.spendings.budget(tenant, response_id, asked, conversation=before.spent))
         asked = replace(asked, input=unmarked(asked.input))
 
         async def find() -> ShellTarget:
@@ -187,8 +187,8 @@ class Preparer:
         selection = self._selected(asked, chosen.upstream)
         end = record.request.get(CONVERSATION_END)
         before = await self._before(record.tenant, asked, chosen.upstream, end=end)
-        await self._spendings.look(record.tenant)
-        meter = RunMeter(self._spendings.budget(record.tenant, record.id, asked, conversation=before.spent))
+        await self.spendings.look(record.tenant)
+        meter = RunMeter(self.spendings.budget(record.tenant, record.id, asked, conversation=before.spent))
         parts = RunParts(
             meter=meter,
             chosen=chosen,

@@ -162,6 +162,18 @@ class Spendings:
         """A response that has no row, or is deleted while it runs. StoreFailed."""
         await self._usage.count(self.record(record, own, usage))
 
+    async def count_turn(self, tenant: str, model: str, usage: Usage) -> None:
+        """A model turn that belongs to no response. StoreFailed."""
+        counts = UsageCounts(
+            responses=0,
+            turns=1,
+            input_tokens=usage.input_tokens,
+            cached_tokens=usage.input_tokens_details.cached_tokens,
+            output_tokens=usage.output_tokens,
+            wall_us=0,
+        )
+        await self._usage.count(UsageRecord(tenant=tenant, model=model, at=self._clock.now(), counts=counts))
+
     def _of_others(self, tenant: str, response_id: str) -> Spending:
         total = self._ended.get(tenant, Spending())
         for id, meter in self._running.get(tenant, {}).items():

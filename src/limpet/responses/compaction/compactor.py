@@ -21,11 +21,13 @@ from limpet.responses.compaction.compacted import (
 )
 from limpet.responses.compaction.marker import ShellFacts, is_marker, marker, opening
 from limpet.responses.compaction.plan import CompactionPlan, is_user_message, planned
+from limpet.responses.compaction.provided import ProvidedCompaction
 from limpet.responses.compaction.summary import Summariser, Summary
 from limpet.responses.compaction_settings import Strategy
 from limpet.responses.writer import Writer
 from limpet.upstreams.token_estimate import estimated_tokens, tokens_of, tokens_of_item
 from limpet.upstreams.upstream import LEFT_OUT
+from limpet.upstreams.usage import Usage
 
 log = structlog.get_logger()
 Json = dict[str, Any]
@@ -65,6 +67,20 @@ class Compactor:
     fixed: int
     response_id: str
 
+    async def make(
+        self, transcript: list[Json], progress: Checkpoint, writer: Writer, by_provider: ProvidedCompaction
+    ) -> None:
+        """The one compaction that was asked for: the provider's, where it has made one."""
+        _charge(progress, by_provider.usage)
+        if by_provider.item is None:
+            await self.fit(transcript, progress, writer)
+            return
+        index = writer.snapshot.next_index
+        await writer.tell(ev.ITEM_ADDED, output_index=index, item=by_provider.item)
+        await writer.tell(ev.ITEM_DONE, output_index=index, item=by_provider.item)
+        progress.next = writer.snapshot.next_index
+        await writer.keep(progress.encoded())
+
     async def fit(self, transcript: list[Json], progress: Checkpoint, writer: Writer) -> list[Json]:
         """What the next turn is asked with: the transcript, or what stands for it now. What was done is told, and kept in `progress`.
 
@@ -84,8 +100,7 @@ class Compactor:
         sealed = self.sealer.seal(
             CompactedContext(items=replacement.items, covered=self._covered(transcript, replacement.dropped))
         )
-        if (usage := replacement.summary.usage) is not None:
-            progress.usage = usage if progress.usage is None else progress.usage + usage
+        _charge(progress, replacement.summary.usage)
         await writer.tell(ev.ITEM_DONE, output_index=index, item={**item, "encrypted_content": sealed})
         progress.next = writer.snapshot.next_index
         progress.context.compact(left)
@@ -192,6 +207,17 @@ def marked(
         since_user=_outputs_since_user(transcript, plan),
         room=min(SAID_CHARACTERS, order.threshold),
     )
+
+
+def has_compacted(writer: Writer) -> bool:
+    """Whether the run has made a compaction, also under an earlier carrier."""
+    items, unfinished = writer.snapshot.items(), set(writer.snapshot.unfinished())
+    return any(item.get("type") == COMPACTION and index not in unfinished for index, item in enumerate(items))
+
+
+def _charge(progress: Checkpoint, usage: Usage | None) -> None:
+    if usage is not None:
+        progress.usage = usage if progress.usage is None else progress.usage + usage
 
 
 def is_own(item: Json) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 from limpet.core.errors import RequestInvalid
 from limpet.responses.compaction.compacted import ContextSealer, digest, is_sealed_here
 from limpet.responses.compaction.plan import is_instruction
+from limpet.responses.compaction.provided import TRIGGER
 from limpet.upstreams.upstream import LEFT_OUT
 
 Json = dict[str, Any]
-TRIGGER = "compaction_trigger"
 COMPACTION = "compaction"
 
 
@@ -51,7 +51,7 @@ def expanded_input(
             opened += context.items
         elif item["type"] == COMPACTION and (is_sealed_here(content) or not takes_sealed) and not _is_void(item):
             raise _unreadable(item, position)
-        elif takes_sealed or item["type"] != TRIGGER:
+        elif item["type"] != TRIGGER:
             before += [] if _is_void(item) else [_plain(item)]
     return ExpandedInput(items=before, opened=tuple(opened))
 
