@@ -15,7 +15,7 @@ from limpet.containers.settings import ContainerSettings
 from limpet.core.box_settings import BoxSettings
 from limpet.core.settings import Later, Names
 from limpet.egress.policy import read_policy
-from limpet.egress.settings import FetchSettings
+from limpet.egress.settings import FetchSettings, WebhookSettings
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
 from limpet.ingress.settings import AuthSettings, ServerSettings
@@ -63,6 +63,7 @@ class Features:
     shell: Shell = field(default_factory=Shell)
     containers: ContainerSettings = field(default_factory=ContainerSettings)
     file_url: FetchSettings = field(default_factory=FetchSettings)
+    webhooks: WebhookSettings = field(default_factory=WebhookSettings)
     quotas: QuotaSettings = field(default_factory=QuotaSettings)
     server_tools: ServerToolSettings = field(default_factory=ServerToolSettings)
     responses: ResponseSettings = field(default_factory=ResponseSettings)

@@ -84,6 +84,7 @@ class ResponseLifecycle:
                 items=items,
                 spent=to_builtins(own),
                 counted=self._spendings.record(record, own, usage),
+                event=f"response.{ending.status}" if record.background else None,
                 turn=conversation_turn(record, writer.snapshot.items(), status=ending.status),
             )
         await self._spendings.end(record)

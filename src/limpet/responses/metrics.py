@@ -24,6 +24,7 @@ class Metrics:
         self.requests = Counter("limpet_http_requests", "HTTP requests", ("method", "route", "status"), registry=own)
         self.running = Gauge("limpet_responses_running", "Responses that run now", registry=own)
         self.queued = Gauge("limpet_responses_queued", "Responses that wait for a place now", registry=own)
+        self.webhooks = Counter("limpet_webhooks", "Attempts to deliver an event", ("result",), registry=own)
         self.responses = Counter("limpet_responses", "Responses by how they ended", ("status",), registry=own)
         self.commands = Counter("limpet_commands", "Commands by how they ended", ("outcome",), registry=own)
         self.seconds = Histogram(

@@ -19,6 +19,8 @@ _SCOPES: Mapping[str, Scope] = {
     "/v1/files": "files",
     "/v1/skills": "skills",
     "/v1/usage": "responses",
+    "/v1/webhook_endpoints": "responses",
+    "/v1/webhook_event_types": "responses",
     "/metrics": "admin",
 }
 # Paths that need no key: they show no tenant's data, and load balancers and supervisors read them.

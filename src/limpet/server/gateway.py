@@ -32,7 +32,8 @@ from limpet.core.open_files import raise_open_file_limit
 from limpet.core.ports import Runtime
 from limpet.core.signals import signalled
 from limpet.egress.resolver import Resolve, system_resolve
-from limpet.egress.settings import FetchSettings
+from limpet.egress.settings import FetchSettings, WebhookSettings
+from limpet.egress.webhook_sender import WebhookSender
 from limpet.ingress.server import HttpServer, listening_socket
 from limpet.ingress.settings import AuthSettings, ServerSettings
 from limpet.responses.context_compaction import ContextCompaction
@@ -43,7 +44,6 @@ from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Preparer
 from limpet.responses.recovery import Recovery
-from limpet.responses.retention import RetentionSweep
 from limpet.responses.run_meter import Spendings
 from limpet.responses.service import ResponseService
 from limpet.responses.settings import ResponseSettings, ServerToolSettings
@@ -57,7 +57,6 @@ from limpet.server import (
     ports,
     responses,
     skills,
-    usage,
 )
 from limpet.server.app import application
 from limpet.server.auth import LoopbackOnly
@@ -65,6 +64,7 @@ from limpet.server.errors import error_body
 from limpet.server.keys import KeyHolders
 from limpet.server.preview_links import PreviewLinks
 from limpet.server.sse import KEEP_ALIVE_SECONDS
+from limpet.server.upkeep import kept_up
 from limpet.server.websocket import LiveConnections, websocket_routes
 from limpet.store.blob_storage import BlobStorage, StorageSettings, kept_in
 from limpet.store.conversations import Conversations
@@ -118,6 +118,7 @@ class GatewaySettings:
     responses: ResponseSettings = field(default_factory=ResponseSettings)
     streams_output: bool = True
     fetch: FetchSettings = field(default_factory=FetchSettings)
+    webhooks: WebhookSettings = field(default_factory=WebhookSettings)
     data: str = DATA
     programs: tuple[str, ...] = ()
     has_network: bool = False
@@ -160,8 +161,9 @@ async def opened(
         service = await stack.enter_async_context(
             _service(settings, database, journal, inputs, router=router, manager=manager, clock=clock, metrics=metrics)
         )
-        days = settings.responses.retention_days
-        await stack.enter_async_context(RetentionSweep(Responses(database), days=days, clock=clock))
+        sender, sealer = WebhookSender(settings.webhooks, resolve=settings.resolve), sealer_of(settings)
+        beside = kept_up(database, sender, settings.responses, settings.webhooks, sealer, clock, metrics)
+        accounts = await stack.enter_async_context(beside)
         live = LiveConnections()
         routes = [
             *_response_routes(settings, service, live, database),
@@ -173,7 +175,7 @@ async def opened(
             *skills.version_routes(bundles, quotas, staging),
             *files.file_routes(uploads, quotas, max_bytes=storage.max_file_bytes),
             *_health_routes(settings, runtime, manager, database, clock, metrics),
-            *usage.routes(ModelUsage(database), clock),
+            *accounts,
             *health.model_routes(router, KnownModels(providers, clock=clock), seconds(clock.now())),
             *openapi.routes(has_keys=settings.auth.mode == "keys"),
         ]

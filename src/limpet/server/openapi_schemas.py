@@ -40,16 +40,34 @@ from limpet.responses.request import CreateRequest
 from limpet.responses.request_tools import FunctionTool, ShellTool
 from limpet.responses.resource import Response
 from limpet.responses.shell_items import ShellCallItem, ShellCallOutputItem
+from limpet.responses.webhook_endpoints import (
+    ChangeWebhookEndpoint,
+    CreateWebhookEndpoint,
+    RotateWebhookSecret,
+    TestWebhookEndpoint,
+    WebhookEndpoint,
+    WebhookEventTypes,
+    WebhookTestResult,
+)
 from limpet.server.errors import ErrorAnswer
 from limpet.server.files import DeletedFile, File
 from limpet.server.health import Alive, GatewayHealth, Model, ModelList
 from limpet.server.responses import DeletedResponse
 from limpet.server.skills import DeletedSkill, DeletedSkillVersion, Skill, SkillVersion
 from limpet.server.usage import UsagePage
+from limpet.server.webhooks import DeletedWebhookEndpoint
 
 Json = dict[str, Any]
 REFERENCE = "#/components/schemas/{name}"
-LISTED: tuple[type[Resource], ...] = (Container, ContainerFile, ContainerPort, File, Skill, SkillVersion)
+LISTED: tuple[type[Resource], ...] = (
+    Container,
+    ContainerFile,
+    ContainerPort,
+    File,
+    Skill,
+    SkillVersion,
+    WebhookEndpoint,
+)
 ANSWERED: tuple[type[WireObject], ...] = (
     *LISTED,
     *(
@@ -65,6 +83,7 @@ ANSWERED: tuple[type[WireObject], ...] = (
         ErrorAnswer,
         UsagePage,
     ),
+    *(DeletedWebhookEndpoint, WebhookTestResult, WebhookEventTypes),
     *(Conversation, ItemPage, DeletedConversation, InputTokenCount, CompactedConversation),
     *(DeletedResponse, DeletedContainer, DeletedContainerFile, DeletedFile, DeletedSkill, DeletedSkillVersion),
 )
@@ -114,6 +133,10 @@ def _requests() -> Json:
     about_conversations: list[type[BaseModel]] = [CreateConversation, ChangeConversation, AddItems]
     every: list[type[BaseModel]] = [
         CreateRequest,
+        CreateWebhookEndpoint,
+        ChangeWebhookEndpoint,
+        RotateWebhookSecret,
+        TestWebhookEndpoint,
         ChatBody,
         ShellTool,
         FunctionTool,

@@ -13,6 +13,7 @@ from limpet.store.idempotency import IdempotencyKey, put_key
 from limpet.store.model_usage import UsageRecord, count_usage
 from limpet.store.records import columns_of, record_of
 from limpet.store.tables import executions, idempotency_keys, journal, response_items, responses, runs
+from limpet.store.webhooks import enqueue_event
 
 UNFINISHED = ("queued", "in_progress")
 FIRST_EPOCH = 1  # of a run, under its first carrier
@@ -114,11 +115,12 @@ class Responses:
         items: Collection[str] = (),
         spent: dict[str, Any] | None = None,
         counted: UsageRecord | None = None,
+        event: str | None = None,
         turn: ConversationTurn | None = None,
     ) -> bool:
         """End it. False, and nothing changed, when the table of moves has no way from its status to this one: it had ended
         already, or is not there. So of two ends the first one holds. `items` are the ids under which `holding` finds it; `counted` is what
-        it adds to its tenant's usage, `turn` what its conversation gets of it."""
+        it adds to its tenant's usage, `event` what endpoints are told of it, `turn` what its conversation gets of it."""
         may_end = [before for before, after in RESPONSE_MOVES.items() if status in after]
         query = (
             update(responses)
@@ -132,6 +134,8 @@ class Responses:
             if tenant is not None:
                 over = update(runs).where(runs.c.response_id == id).values(checkpoint=None, sealed=None)
                 connection.execute(over)
+            if tenant is not None and event is not None:
+                enqueue_event(connection, tenant, event, id, at=completed_at)
             if tenant is not None and counted is not None:
                 count_usage(connection, counted)
             if tenant is not None and items:

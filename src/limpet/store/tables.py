@@ -158,6 +158,44 @@ usage_hours = Table(
     Column("wall_us", BigInteger, nullable=False),
 )
 
+webhook_endpoints = Table(
+    "webhook_endpoints",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("event_types", Json, nullable=False),
+    # Sealed (`store/sealing.py`).
+    Column("secret", LargeBinary, nullable=False),
+    Column("old_secret", LargeBinary),
+    Column("old_until", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index(None, "tenant", "number"),
+    sqlite_autoincrement=True,
+)
+
+# What an endpoint is owed; the row goes when it was delivered or is given up.
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("tenant", Text, nullable=False),
+    Column("endpoint_id", Text, ForeignKey("webhook_endpoints.id", ondelete="CASCADE"), nullable=False),
+    Column("event_id", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_at", BigInteger, nullable=False),
+    Index(None, "endpoint_id"),
+    Index(None, "next_at"),
+    sqlite_autoincrement=True,
+)
+
 # A command is written down here before it starts. Runs that are not stored have no row in `responses`, hence no reference.
 executions = Table(
     "executions",

@@ -84,6 +84,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         responses=config.features.responses,
         streams_output=config.features.shell.stream_output,
         fetch=config.features.file_url,
+        webhooks=config.features.webhooks,
         host_services=config.features.shell.host_services,
         data=DATA if Offer.ISOLATION in runtime.offers else "the directory that $LIMPET_DATA names",
         has_network=Offer.ISOLATION not in runtime.offers,
