@@ -6,7 +6,6 @@ connection may go on to another host; the door's connection to a host is never u
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Protocol
 
 import anyio
@@ -366,8 +365,3 @@ def _response_bytes(head: ResponseHead, *, has_body: bool, closes: bool, minor: 
 def fixed(head: RequestHead, host: str, port: int) -> bool:
     """Whether a request on a connection to that host and port is for these (no fronting)."""
     return head.host == host and head.port in (None, port) and not head.is_absolute
-
-
-def without_fields(head: RequestHead, *names: bytes) -> RequestHead:
-    """The request without these fields, by their names in lower case."""
-    return replace(head, fields=tuple(field for field in head.fields if field[0].lower() not in names))

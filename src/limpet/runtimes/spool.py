@@ -49,14 +49,6 @@ class Spool:
                 finally:
                     self._blocked.remove(stream)
 
-    async def readers_caught_up(self) -> bool:
-        """Whether a writer waited for a reader; returns when none does any more."""
-        waited = False
-        while any(self._behind_room(stream) <= 0 for stream in self._blocked) and self._cap_room() > 0:
-            waited = True
-            await self._changed.wait()
-        return waited
-
     @property
     def end_so_far(self) -> Position:
         """How much of each stream there is. Nothing of it goes before all of it does."""
