@@ -10,7 +10,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.support.gateway import Gateway
 
-SECONDS = 10.0
+SECONDS = 30.0
 TERMINAL = frozenset({"response.completed", "response.failed", "response.incomplete", "error"})
 Json = dict[str, Any]
 

@@ -7,6 +7,7 @@ from typing import Any
 import openai
 import pytest
 from openai.lib.responses_websocket import ResponsesWebSocketLimits, ResponsesWebSocketSession
+from openai.types.websocket_reconnection import ReconnectingEvent
 from websockets.exceptions import InvalidStatus
 
 from tests.support.gateway import Gateway, lasting
@@ -284,21 +285,44 @@ def test_betas_that_are_not_served_are_refused_where_they_are_asked_for(gateway:
 
 @pytest.mark.promise("websocket-is-closed-for-a-restart")
 def test_a_gateway_that_stops_tells_clients_to_come_back(tmp_path: Path) -> None:
+    codes: list[int] = []
+    answered: list[str] = []
+
+    def came_back(event: ReconnectingEvent) -> None:
+        codes.append(event.close_code)
+
+    def read(connection: Any) -> None:
+        for event in connection:
+            answered.append(event.type)
+            if event.type == "response.completed":
+                return
+
     with lasting(tmp_path) as gateway:
-        with connected(gateway) as idle, connected(gateway) as busy:
+        gateway.arguments = ("--port", gateway.url.rpartition(":")[2])
+        with (
+            gateway.client().responses.connect(
+                on_reconnecting=came_back, max_retries=60, initial_delay=0.1, max_delay=0.5
+            ) as official,
+            connected(gateway) as busy,
+        ):
+            reader = threading.Thread(target=read, args=(official,))
+            reader.start()
             busy.create(input=shell_blocks("sleep 0.5; echo late > file; cat file"), tools=SHELL)
             running = busy.typed("response.created")["response"]["id"]
             stopping = threading.Thread(target=gateway.stop)
             stopping.start()
-            codes = [busy.close_code(), idle.close_code()]
+            assert busy.close_code() == 1012
             stopping.join()
-        gateway.start()
+            gateway.start()
+            official.response.create(model="limpet/script", input="hello")
+            reader.join(20)
         client = gateway.client()
         eventually(lambda: client.responses.retrieve(running).status == "completed", within=15)
         with connected(gateway) as socket:
             chained = socket.response(input=shell_blocks("cat file"), tools=SHELL, previous_response_id=running)
 
-    assert codes == [1012, 1012]
+    assert codes[0] == 1012
+    assert answered[0] == "response.created"
     assert any(item.get("output") and item["output"][0]["stdout"] == "late\n" for item in chained["output"])
 
 
