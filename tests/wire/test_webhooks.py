@@ -107,7 +107,7 @@ def test_the_official_client_makes_an_endpoint_and_verifies_what_it_is_told(home
         hook.statuses = [500]
         finished = background(gateway)
         replayed(gateway, finished)
-        eventually(lambda: owed(gateway, "attempts = 1 AND next_at < created_at + 10000000"))
+        eventually(lambda: owed(gateway, "attempts = 1 AND next_at < created_at + 20000000"), within=20.0)
         gateway.kill()
         gateway.start()
         client = gateway.client()

@@ -100,6 +100,7 @@ class ShellCalls:
         if told.item is not None:
             await self.recall(told.item)
             return told.item
+        self._bytes_left -= sum(len(entry.stdout.encode()) + len(entry.stderr.encode()) for entry in told.entries)
         place = {"item_id": item.id, "output_index": index}
         answer = _CallResult(
             entries=list(told.entries), complete=not any(map(is_without_result, told.entries)), told=told
