@@ -89,7 +89,7 @@ def test_an_inline_secret_of_a_request_reaches_its_host_and_is_in_nothing_that_t
 ) -> None:
     before = len(up.seen)
     basic = curl(up, "-u x-access-token:$TOKEN")
-    holds = "case $TOKEN in LIMPETSECRET*) echo a placeholder; esac; env"
+    holds = "echo $TOKEN; env"
     response = run(gateway.client(), curl(up, BEARER), basic, holds, curl(up), tools=asking(inline()))
     first, second, env, without = entries(response)
     assert (first.stdout, second.stdout) == ("hello", "hello"), (first, second)
@@ -97,7 +97,7 @@ def test_an_inline_secret_of_a_request_reaches_its_host_and_is_in_nothing_that_t
     assert b"Basic " + base64.b64encode(f"x-access-token:{VALUE}".encode()) in up.seen[before + 1]
     assert "Blocked by network policy" in without.stdout
     assert len(up.seen) == before + 2
-    assert env.stdout.startswith("a placeholder\n")
+    assert env.stdout.startswith("LIMPETSECRET")
     with gateway.http() as http:
         shown = (
             http.get(f"/v1/responses/{response.id}").text + http.get(f"/v1/containers/{container_of(response)}").text

@@ -4,6 +4,7 @@ import hmac
 from typing import NoReturn
 
 HIDDEN = "[REDACTED]"
+PLACEHOLDER = "LIMPETSECRET"  # begins what a box has in a secret's place, before 40 digits of its own
 
 
 class Secret:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, quote_plus
 
-from limpet.core.secret import Secret
+from limpet.core.secret import PLACEHOLDER, Secret
 from limpet.egress.host_patterns import HostPattern
 from limpet.egress.http_heads import CHUNKED, Field, RequestHead, ResponseHead
 from limpet.egress.policy import Reason, Refused
@@ -39,7 +39,7 @@ class DomainSecret:
 
 def new_placeholder() -> bytes:
     """One that was never there before, in letters and digits that no encoding of a request changes but base64."""
-    return b"LIMPETSECRET" + secrets.token_hex(20).encode()
+    return (PLACEHOLDER + secrets.token_hex(20)).encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from limpet.core.secret import Secret
+from limpet.core.secret import PLACEHOLDER, Secret
 from limpet.guard.policy.verdict import Allowed, Denied
 from limpet.guard.redaction.encodings import SHORTEST
 
@@ -95,7 +95,9 @@ _SECRET_PART = re.compile(
 _SECRET_WORDS = frozenset("key keys pass pwd auth creds jwt pat cookie dsn signing encryption private".split())
 # The same names come with call after call; how many of them are remembered.
 _NAMES_KNOWN = 4096
-_NO_SECRET = re.compile(r"/\S*|~/\S*|[A-Za-z][A-Za-z0-9+.-]*://[^@\s]*|[0-9.:-]+|[a-z]{1,12}|[A-Z]{1,12}")
+_NO_SECRET = re.compile(
+    PLACEHOLDER + r"[0-9a-f]{40}|/\S*|~/\S*|[A-Za-z][A-Za-z0-9+.-]*://[^@\s]*|[0-9.:-]+|[a-z]{1,12}|[A-Z]{1,12}"
+)
 
 
 @lru_cache(_NAMES_KNOWN)
@@ -134,7 +136,7 @@ def looks_secret(name: str) -> bool:
 
 def secrets_in(env: Mapping[str, str]) -> dict[str, Secret]:
     """The variables of `env` whose values are to be hidden, by name: of a secret's name, long enough to be sought, and neither a
-    path, an address, a number nor a single plain word, which would be hidden wherever it stands."""
+    path, an address, a number nor a single plain word, which would be hidden wherever it stands, nor a secret's placeholder."""
     return {
         name: Secret(value)
         for name, value in env.items()
