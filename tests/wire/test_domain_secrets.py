@@ -135,7 +135,7 @@ def test_a_secret_of_the_operator_is_named_by_its_placeholder_and_rotates_withou
     assert b"GET /?key=operat0r%2Fvalue-of-a-file " in up.seen[before + 1]
     rotated.with_suffix(".new").write_text("an0ther-value-of-the-file")
     rotated.with_suffix(".new").replace(rotated)
-    eventually(lambda: "secret_rotated" in gateway.log.read_text())
+    eventually(lambda: "secret_rotated" in gateway.log.read_text(), within=20)
     second = run(client, curl(up, header, host=ELSE), tools=named)
     assert entries(second)[0].stdout == "hello"
     assert b"X-Key: an0ther-value-of-the-file" in up.seen[-1]
