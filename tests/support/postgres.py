@@ -134,6 +134,10 @@ def _started() -> dict[str, Any]:
         port = free.getsockname()[1]
     settings = [f"--{name}={value}" for name, value in UNSAFE_AND_FAST.items()]
     words = [f"{programs}/postgres", "-D", str(data), "-k", str(directory), "-p", str(port), *settings]
+    if (
+        "PYTEST_XDIST_WORKER" not in os.environ
+    ):  # where no other process uses it, it ends with this one, however that ends
+        as_user = [*(as_user or ["setpriv"]), "--pdeathsig", "QUIT"]
     with log.open("wb") as written:
         # setpriv becomes the server: the process id is its own. A session of its own keeps a terminal's signals away.
         process = subprocess.Popen([*as_user, *words], stdout=written, stderr=written, cwd="/", start_new_session=True)
