@@ -9,7 +9,7 @@ from typing import Any
 from tests.clients.caches import HERE, node, node_clients
 from tests.wire.asking import shell_blocks
 
-SECONDS = 60
+SECONDS = 180  # wide: some of these clients take seconds to load on a quiet machine
 PROMPTS = [
     shell_blocks("echo first > notes.txt"),
     shell_blocks("cat notes.txt; echo second >> notes.txt"),

@@ -94,7 +94,7 @@ NOT_STARTED = {
     "a runtime to come": ('[features.shell]\ntype = "microsandbox"', ("features.shell.type", "not built yet", "bubblewrap", "local")),
     "no runtime at all": ('[features.shell]\ntype = "chroot"', ("features.shell.type", "chroot", "bubblewrap")),
     "a runtime misspelled": ('[features.shell]\ntype = "bubblewarp"', ("features.shell.type", "bubblewrap")),
-    "a provider to come": ('[providers.a]\ntype = "azure_openai"\napi_key = "k"', ("providers.a.type", "not built yet", "openai_chat")),
+    "no address of a resource": ('[providers.a]\ntype = "azure_openai"\napi_key = "k"', ("providers.a.base_url", "openai.azure.com")),
     "no provider type": ('[providers.a]\ntype = "gpt"', ("providers.a.type", "openai")),
     "local without consent": ('[features.shell]\ntype = "local"', ("unsafe_local", "--unsafe-local")),
     "an unknown section": ("[sever]\nport = 1", ("sever", "server")),
