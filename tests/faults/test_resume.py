@@ -164,7 +164,7 @@ type = "script"
 
 
 def test_a_compaction_is_made_once(tmp_path: Path, every_event: bool) -> None:
-    """At each event with `--faults`, else at both of the first compaction."""
+    """Killed behind each of its two events and between them; with `--faults` also before and behind both."""
     long = "printf %04200d 0"  # in one piece, so that the events are the same in each run
     commands = (f"echo one >> ran; {long}", f"echo two >> ran; {long}", "cat ran")
     body = {**BODY, "input": shell_blocks(*commands), "context_management": [{"type": "compaction"}]}
@@ -173,8 +173,10 @@ def test_a_compaction_is_made_once(tmp_path: Path, every_event: bool) -> None:
         kinds = [event.get("item", {}).get("type") for event in wanted]
         first = kinds.index("compaction")
         assert kinds.count("compaction") == 2  # begun and done
-        few = [KillPoint(first), KillPoint(first + 1), KillPoint(first + 1, before=True)]
-        for point in points(wanted, True) if every_event else few:
+        places = [KillPoint(first), KillPoint(first + 1), KillPoint(first + 1, before=True)]
+        if every_event:
+            places += [KillPoint(first, before=True), KillPoint(first + 2)]
+        for point in places:
             check_goes_on(gateway, body, point, wanted)
 
 
