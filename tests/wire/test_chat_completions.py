@@ -122,6 +122,8 @@ def test_what_is_left_out_is_named_and_what_would_change_the_answer_refused(
     assert raw.headers["limpet-parameters-left-out"] == "seed, presence_penalty"
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"n": 2}, "n"),
+        ({"stop": ["a", "b", "c", "d", "e"]}, "stop"),
+        ({"stop": "x" * 513}, "stop"),
         ({"tools": [{"type": "shell"}]}, "tools[0].type"),
         ({"functions": [{"name": "f"}]}, "functions"),
         ({"messages": []}, "messages"),

@@ -10,6 +10,7 @@ import openai
 import pytest
 from openai.types.responses import ContainerReferenceParam
 
+from limpet.server.callers import needed
 from tests.support.gateway import Gateway, running
 from tests.support.prepared import ran
 from tests.wire.test_skills import bundle, parts
@@ -116,6 +117,19 @@ def test_a_scope_opens_its_own_resource_and_no_other(keyed: Keyed, scope: str, o
     key = keyed.key(f"only-{scope}", "--scope", scope)
     paths = ["/v1/responses/none", "/v1/containers", "/v1/files", "/metrics"]
     assert {path for path in paths if keyed.status(path, key=key) != 403} == {open_path}
+
+
+def test_every_address_but_a_few_asks_for_a_scope(keyed: Keyed) -> None:
+    """A key of one area opens no other one, also where an address is new."""
+    with keyed.gateway.http() as http:
+        paths = http.get("/openapi.json").json()["paths"]
+    assert {path for path in paths if needed(path) is None} == {
+        "/livez",
+        "/healthz",
+        "/openapi.json",
+        "/v1/models",
+        "/v1/models/{model}",
+    }
 
 
 def test_a_usual_key_is_not_an_operators_and_is_told_what_is_missing(keyed: Keyed) -> None:

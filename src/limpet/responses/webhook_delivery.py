@@ -25,6 +25,7 @@ from limpet.store.webhooks import WebhookDeliveryRecord, WebhookEndpointRecord, 
 LOOK = 1.0  # seconds between two looks for what is due
 AT_ONCE = 16  # deliveries under way
 OF_ONE_ENDPOINT = 2  # of them: a slow one delays no other
+OF_ONE_TENANT = 4  # of them: many slow ones of a tenant delay no other tenant's
 CLAIM = 10  # seconds beyond the time limit, after which another process may deliver what this one was about to
 log = structlog.get_logger()
 
@@ -68,6 +69,7 @@ class WebhookDelivery:
         self._clock = clock
         self._metrics = metrics
         self._under_way: Counter[str] = Counter()
+        self._of_tenants: Counter[str] = Counter()
         self._tasks: TaskGroup | None = None
         self._stack = AsyncExitStack()
 
@@ -108,12 +110,15 @@ class WebhookDelivery:
         while (room := AT_ONCE - self._under_way.total()) > 0:
             now = self._clock.now()
             busy = [id for id, count in self._under_way.items() if count >= OF_ONE_ENDPOINT]
-            if not await self._webhooks.any_due(now=now, busy=busy):
+            tenants = [name for name, count in self._of_tenants.items() if count >= OF_ONE_TENANT]
+            if not await self._webhooks.any_due(now=now, busy=busy, busy_tenants=tenants):
                 return
             until = now + int((self._settings.timeout_secs + CLAIM) * MICROSECONDS)
             most = min(room, OF_ONE_ENDPOINT)
-            for delivery in await self._webhooks.claim_due(now=now, until=until, limit=most, busy=busy):
+            claimed = await self._webhooks.claim_due(now=now, until=until, limit=most, busy=busy, busy_tenants=tenants)
+            for delivery in claimed:
                 self._under_way[delivery.endpoint_id] += 1
+                self._of_tenants[delivery.tenant] += 1
                 self._tasks.start_soon(self._deliver, delivery, name=f"webhook {delivery.event_id}")
 
     async def _deliver(self, delivery: WebhookDeliveryRecord) -> None:
@@ -125,7 +130,9 @@ class WebhookDelivery:
             log.exception("webhook_broke", event_id=delivery.event_id)
         finally:
             self._under_way[delivery.endpoint_id] -= 1
+            self._of_tenants[delivery.tenant] -= 1
             self._under_way += Counter()
+            self._of_tenants += Counter()
 
     async def _attempt(self, delivery: WebhookDeliveryRecord) -> None:
         endpoint = await self._webhooks.get(delivery.tenant, delivery.endpoint_id)

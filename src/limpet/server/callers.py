@@ -14,6 +14,7 @@ _CALLER = "limpet.caller"
 _WORK = "limpet.work_admission"
 _SCOPES: Mapping[str, Scope] = {
     "/v1/responses": "responses",
+    "/v1/chat": "responses",
     "/v1/conversations": "responses",
     "/v1/containers": "containers",
     "/v1/files": "files",

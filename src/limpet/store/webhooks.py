@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
 from limpet.core import ids
 from limpet.store.database import Database
@@ -119,14 +119,14 @@ class Webhooks:
         return await self._db.write(remove)
 
     async def claim_due(
-        self, *, now: int, until: int, limit: int, busy: Collection[str]
+        self, *, now: int, until: int, limit: int, busy: Collection[str], busy_tenants: Collection[str] = ()
     ) -> list[WebhookDeliveryRecord]:
-        """Some that are due, none of a `busy` endpoint, the longest due first. They are due again at `until`, in case this process ends; of
-        several processes one gets each."""
+        """Some that are due, none of a `busy` endpoint or tenant, the longest due first. They are due again at `until`, in case this
+        process ends; of several processes one gets each."""
         table = webhook_deliveries.c
         due = (
             select(table.id)
-            .where(table.next_at <= now, table.endpoint_id.not_in(busy))
+            .where(_is_due(now, busy, busy_tenants))
             .order_by(table.next_at)
             .limit(limit)
             .with_for_update(skip_locked=True)
@@ -140,12 +140,8 @@ class Webhooks:
         rows = await self._db.write(lambda connection: connection.execute(claim).all())
         return [record_of(WebhookDeliveryRecord, row) for row in rows]
 
-    async def any_due(self, *, now: int, busy: Collection[str]) -> bool:
-        query = (
-            select(webhook_deliveries.c.id)
-            .where(webhook_deliveries.c.next_at <= now, webhook_deliveries.c.endpoint_id.not_in(busy))
-            .limit(1)
-        )
+    async def any_due(self, *, now: int, busy: Collection[str], busy_tenants: Collection[str] = ()) -> bool:
+        query = select(webhook_deliveries.c.id).where(_is_due(now, busy, busy_tenants)).limit(1)
         return await self._db.read(lambda connection: connection.execute(query).first() is not None)
 
     async def put_off(self, id: str, *, until: int) -> None:
@@ -156,3 +152,8 @@ class Webhooks:
         """It was delivered, or is given up."""
         query = delete(webhook_deliveries).where(webhook_deliveries.c.id == id)
         await self._db.write(lambda connection: connection.execute(query))
+
+
+def _is_due(now: int, busy: Collection[str], busy_tenants: Collection[str]) -> ColumnElement[bool]:
+    table = webhook_deliveries.c
+    return and_(table.next_at <= now, table.endpoint_id.not_in(busy), table.tenant.not_in(busy_tenants))

@@ -30,6 +30,9 @@ _SAME = (
 ).split()
 
 
+StopText = Annotated[StrictStr, Field(min_length=1, max_length=512)]
+
+
 class ChatMessage(BaseModel):
     model_config = ConfigDict(extra="allow")
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -59,7 +62,7 @@ class ChatBody(BaseModel):
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     n: Annotated[StrictInt, Field(ge=1, le=1)] | None = None
-    stop: Annotated[StrictStr, Field(min_length=1)] | list[Annotated[StrictStr, Field(min_length=1)]] | None = None
+    stop: StopText | Annotated[list[StopText], Field(max_length=4)] | None = None
     max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
