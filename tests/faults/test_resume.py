@@ -153,6 +153,22 @@ def test_turns_of_several_items_go_on(tmp_path: Path, every_event: bool) -> None
             check_goes_on(gateway, SEVERAL, point, wanted)
 
 
+def test_a_call_that_wrote_nothing_has_no_files(gateway: Gateway) -> None:
+    """Killed in its output, right behind calls that wrote; a run that goes on tells apart which call wrote what."""
+    body = {**BODY, "input": shell_blocks("echo one >> ran", "echo two >> ran", "cat ran")}
+    wanted = undisturbed(gateway, body)
+    assert [len(item["output_files"]) for item in outputs(wanted)] == [1, 1, 0]
+    kinds = [event["type"] for event in wanted]
+    printing = kinds.index("response.shell_call_output_content.delta")
+    assert wanted[printing]["delta"] == {"stdout": "one\ntwo\n"}
+    check_goes_on(gateway, body, KillPoint(printing), wanted)
+
+
+def outputs(events: list[Json]) -> list[Json]:
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    return [item for item in done if item["type"] == "shell_call_output"]
+
+
 COMPACTING = """
 [features.responses.compaction]
 enabled = true

@@ -16,7 +16,7 @@ from limpet.containers.boxes import Boxes
 from limpet.containers.changes import Changes, Scan, compare
 from limpet.containers.file_copies import FileCopies, FileCopy
 from limpet.containers.file_index import FileIndex
-from limpet.containers.file_recorder import FileRecorder, Recording
+from limpet.containers.file_recorder import FileOrigin, FileRecorder, Recording
 from limpet.containers.generated import GeneratedTrees
 from limpet.containers.meter import Meter
 from limpet.containers.settings import ContainerSettings
@@ -154,14 +154,16 @@ class LockedFiles:
         self._container_id = container_id
         self._box = box
 
-    async def capture(self, record: ContainerRecord, *, response_id: str | None) -> CaptureResult:
-        """Record the files that changed since the last capture, as written by that response. Raises FileError where they cannot be
-        looked through."""
+    async def capture(
+        self, record: ContainerRecord, *, response_id: str | None, exec_id: str | None = None
+    ) -> CaptureResult:
+        """Record the files that changed since the last capture, as written by that response and command. Raises FileError where they
+        cannot be looked through."""
         if self._box.has_ended:
             return CaptureResult()  # while this waited for the lock
         captures = self._captures
         begun = captures.clock.monotonic()
-        taking = await self._recording(record, response_id)
+        taking = await self._recording(record, response_id, exec_id)
         try:
             look = await captures.look(record, self._box, self.state)
         except (SandboxGone, SandboxClosed):
@@ -194,9 +196,10 @@ class LockedFiles:
             self.state.known = await self._captures.read(self._container_id)
         return self.state.known
 
-    async def take_one(self, record: ContainerRecord, stat: FileStat, *, response_id: str | None) -> None:
-        """Record one file as it is now. FileError."""
-        await self._captures.recorder.take_one(await self._recording(record, response_id), stat)
+    async def take_again(self, record: ContainerRecord, stat: FileStat, row: ContainerFileRecord) -> None:
+        """Record one file as it is now, with the origin that its row has. FileError."""
+        taking = await self._recording(record, row.response_id, row.exec_id)
+        await self._captures.recorder.take_one(taking, stat)
 
     async def store(self, record: ContainerRecord, stat: FileStat, copy: FileCopy) -> ContainerFileRecord:
         """The row of a file that a client gave, stored. QuotaExceeded."""
@@ -210,9 +213,10 @@ class LockedFiles:
         self._captures.copies.nudge()
         (await self.known()).pop(row.path, None)
 
-    async def _recording(self, record: ContainerRecord, response_id: str | None) -> Recording:
+    async def _recording(self, record: ContainerRecord, response_id: str | None, exec_id: str | None) -> Recording:
         files, known = self._box.files(record), await self.known()
-        return Recording(record=record, files=files, known=known, response_id=response_id)
+        origin = FileOrigin(source="assistant", response_id=response_id, exec_id=exec_id)
+        return Recording(record=record, files=files, known=known, origin=origin)
 
     async def _take(self, taking: Recording, look: Scan) -> CaptureResult:
         changes = await self._captures.compared(taking.known, look)

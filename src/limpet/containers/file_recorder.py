@@ -38,6 +38,15 @@ class _CapturedFile:
     is_new: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOrigin:
+    """Where a file's content comes from. `exec_id` is the command after which it was seen; both ids are None where that is not known."""
+
+    source: FileSource
+    response_id: str | None = None
+    exec_id: str | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class Recording:
     """What is recorded of one look: `rows` are those whose content is new, `done` counts what was taken. `known` is kept up to date.
@@ -46,7 +55,7 @@ class Recording:
     record: ContainerRecord
     files: Files
     known: FileIndex
-    response_id: str | None
+    origin: FileOrigin
     before: int = field(default_factory=time.time_ns)
     rows: list[ContainerFileRecord] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
@@ -84,7 +93,7 @@ class FileRecorder:
     async def store(self, record: ContainerRecord, stat: FileStat, copy: FileCopy) -> ContainerFileRecord:
         """The row of a file that a client gave, stored. StoreError, QuotaExceeded."""
         # No command could write the file before it was renamed into place, so its content at that time is certain.
-        row = self._row(record, stat, copy, source="user", response_id=None, before=stat.changed + STILL_NS + 1)
+        row = self._row(record, stat, copy, origin=FileOrigin(source="user"), before=stat.changed + STILL_NS + 1)
         return await self._rows.upsert(row, quota=self._quota)
 
     async def take_one(self, taking: Recording, stat: FileStat) -> ContainerFileRecord | None:
@@ -118,11 +127,11 @@ class FileRecorder:
     def _compared(self, taking: Recording, stat: FileStat, copy: FileCopy, before: int) -> _CapturedFile:
         was = taking.known.get(stat.path)
         if was is None or was.sha256 != copy.sha256 or (copy is NOT_KEPT and _facts(was) != _facts(stat)):
-            response_id = taking.response_id
-            row = self._row(taking.record, stat, copy, source="assistant", response_id=response_id, before=before)
+            row = self._row(taking.record, stat, copy, origin=taking.origin, before=before)
             return _CapturedFile(row, is_new=True)
         same = copy if copy is NOT_KEPT else replace(copy, blob=was.blob or copy.blob)
-        row = self._row(taking.record, stat, same, source=was.source, response_id=was.response_id, before=before)
+        origin = FileOrigin(source=was.source, response_id=was.response_id, exec_id=was.exec_id)
+        row = self._row(taking.record, stat, same, origin=origin, before=before)
         return _CapturedFile(row, is_new=False)
 
     def _row(
@@ -131,8 +140,7 @@ class FileRecorder:
         stat: FileStat,
         copy: FileCopy,
         *,
-        source: FileSource,
-        response_id: str | None,
+        origin: FileOrigin,
         before: int,
     ) -> ContainerFileRecord:
         return ContainerFileRecord(
@@ -143,14 +151,15 @@ class FileRecorder:
             bytes=stat.size if copy is NOT_KEPT else copy.bytes,
             sha256=copy.sha256,
             content_type=content_type(stat.path),
-            source=source,
+            source=origin.source,
             created_at=self._clock.now(),
             modified=stat.modified,
             identity=stat.identity,
             # A file that changed a moment ago may change once more in the same moment: it is not taken for known.
             changed=stat.changed if stat.changed < before - STILL_NS else 0,
             too_large=copy is NOT_KEPT,
-            response_id=response_id,
+            response_id=origin.response_id,
+            exec_id=origin.exec_id,
             blob=copy.blob,
         )
 
@@ -175,7 +184,7 @@ class FileRecorder:
             else FileCopy(sha256="", bytes=stat.size, blob=None)
         )
         before = stat.changed + STILL_NS + 1
-        return self._row(taking.record, stat, copy, source="assistant", response_id=taking.response_id, before=before)
+        return self._row(taking.record, stat, copy, origin=taking.origin, before=before)
 
     async def _take_each(self, taking: Recording, stats: Sequence[FileStat]) -> None:
         """One after the other: a row is stored while its copy is at hand."""

@@ -17,7 +17,6 @@ from limpet.containers.captures import LAST_SECONDS, CaptureResult, Captures, Lo
 from limpet.containers.changes import is_known, safe_name
 from limpet.containers.contents import Choose, CountingReader, opened, whole
 from limpet.containers.file_copies import FileCopies
-from limpet.containers.file_recorder import STILL_NS
 from limpet.containers.meter import Meter
 from limpet.containers.quotas import Quotas
 from limpet.containers.settings import ContainerSettings
@@ -97,25 +96,29 @@ class ContainerFileService:
         """The files of a container, for this caller alone."""
         return self._captures.locked(container_id)
 
-    async def capture(self, record: ContainerRecord, *, response_id: str | None = None) -> CaptureResult:
-        """Record the files that changed since the last capture, as written by that response; forget those that are gone.
+    async def capture(
+        self, record: ContainerRecord, *, response_id: str | None = None, exec_id: str | None = None
+    ) -> CaptureResult:
+        """Record the files that changed since the last capture, as written by that response and command; forget those that are gone.
 
         A file is changed when its content is. At most `max_files_per_exec` are given back; what there is more is recorded as it was
         seen, without its hash, as is what lies over `max_bytes_per_file`. An overwritten path keeps its file's id. StoreError, FileError.
         """
         async with self.locked(record.id) as files:
-            return await files.capture(record, response_id=response_id)
+            return await files.capture(record, response_id=response_id, exec_id=exec_id)
 
     async def count_missing(self, record: ContainerRecord) -> int:
         """How many recorded files are no longer there."""
         async with self.locked(record.id) as files:
             return await files.count_missing(record)
 
-    async def written(self, container_id: str, response_id: str, *, since: int) -> list[ContainerFileRecord]:
-        """The files that are recorded as written by that response and were changed after `since` (microseconds UTC)."""
-        rows = await self._rows.of_container(container_id)
-        earliest = since * 1000 - STILL_NS
-        return [row for row in rows if row.response_id == response_id and (not row.changed or row.changed >= earliest)]
+    async def written(self, container_id: str, exec_id: str) -> CaptureResult:
+        """What captures after that command have recorded. It is not told by the files' times: two commands may lie closer together
+        than the kernel's clock for files can say."""
+        rows = [row for row in await self._rows.of_container(container_id) if row.exec_id == exec_id]
+        rows.sort(key=lambda row: row.path)
+        most = self._settings.max_files_per_exec
+        return CaptureResult(files=tuple(rows[:most]), more=len(rows[most:]))
 
     async def recorded(self, container_id: str, paths: Iterable[str]) -> frozenset[str]:
         """Those of these paths that are among the container's files."""
@@ -270,7 +273,7 @@ class ContainerFileService:
                     raise FileMissing(row.path)
                 if is_known(row, stat) and (row.sha256 or row.too_large):
                     return row
-                await locked.take_one(record, stat, response_id=row.response_id)
+                await locked.take_again(record, stat, row)
             except FileError as error:
                 raise _no_file(record.id, row.id) from error
             return (await locked.known()).get(row.path, row)

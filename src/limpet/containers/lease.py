@@ -27,6 +27,7 @@ class Lease:
     def boot_id(self) -> str:
         return self.shell.boot_id
 
-    async def capture(self, response_id: str | None = None) -> CaptureResult:
-        """The files that changed since the last capture, now recorded as written by that response. See `ContainerFileService.capture`."""
-        return await self.file_service.capture(self.record, response_id=response_id)
+    async def capture(self, response_id: str | None = None, exec_id: str | None = None) -> CaptureResult:
+        """The files that changed since the last capture, now recorded as written by that response and command. See
+        `ContainerFileService.capture`."""
+        return await self.file_service.capture(self.record, response_id=response_id, exec_id=exec_id)

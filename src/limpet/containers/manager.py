@@ -340,9 +340,10 @@ class ContainerManager:
                 with anyio.move_on_after(CLOSING, shield=True), suppress(StoreError):
                     await self._rows.touch(container_id, self._clock.now())
 
-    async def capture(self, tenant: str, container_id: str, response_id: str) -> CaptureResult:
+    async def capture(self, tenant: str, container_id: str, response_id: str, exec_id: str) -> CaptureResult:
         """Record what changed among a container's files, without a lease. As `require_running` and `ContainerFileService.capture`."""
-        return await self.files.capture(await self.require_running(tenant, container_id), response_id=response_id)
+        record = await self.require_running(tenant, container_id)
+        return await self.files.capture(record, response_id=response_id, exec_id=exec_id)
 
     async def reap_once(self) -> tuple[str, ...]:
         """One round of the reaper. See `ContainerReaper.reap_once`."""

@@ -80,7 +80,7 @@ class ShellCalls:
         self._writer = writer
         self._made = 0
         self._begun = {execution.exec_id: execution for execution in begun}
-        self._has_run = bool(begun)
+        self._newest = begun[-1].exec_id if begun else ""
         self._bytes_left = RESPONSE_BYTES
         self._told: set[str] = set()
         self._to_forget: Process | None = None
@@ -110,7 +110,8 @@ class ShellCalls:
                 if not answer.entries:
                     await self._result(place, answer, "", f"{reason}\n", Exited(2))
             case ShellArguments():
-                await self._find_captured(answer)
+                before = await self._captured_before(self._exec_id(len(arguments.commands) - 1))
+                answer.files, answer.more_files = list(before.files), before.more
                 await self._carry_out(call.call_id, arguments, place, answer)
         self._made += 1
         self.files |= {record.path: record for record in answer.files}
@@ -135,13 +136,11 @@ class ShellCalls:
                 found = await self._host.containers.files.get(self._tenant, self._container_id, file["file_id"])
                 self.files[found.path] = found
 
-    async def _find_captured(self, answer: _CallResult) -> None:
-        """What an earlier carrier of the run has captured for this call already."""
-        mine = f"{self._response_id}.{self._writer.step}.{self._made}."
-        begun = [execution.started_at for id, execution in self._begun.items() if id.startswith(mine)]
-        if begun:
-            files = self._host.containers.files
-            answer.files = await files.written(self._container_id, self._response_id, since=min(begun))
+    async def _captured_before(self, exec_id: str) -> CaptureResult:
+        """What an earlier carrier of the run has captured after that command already."""
+        if exec_id not in self._begun:
+            return CaptureResult()
+        return await self._host.containers.files.written(self._container_id, exec_id)
 
     async def _carry_out(self, call_id: str, arguments: ShellArguments, place: Json, answer: _CallResult) -> None:
         try:
@@ -170,15 +169,14 @@ class ShellCalls:
 
     async def _look_before(self, lease: Lease) -> None:
         """What was written before this response's first command is not this response's."""
-        if not self._has_run:
-            self._has_run = True
+        if not self._newest:
             with suppress(StoreError, FileError):  # the capture after the command meets the same, and tells it
                 await lease.capture(None)
 
     async def _capture(self, lease: Lease, answer: _CallResult, printed: CommandOutput) -> None:
         """Record what the call wrote. Whatever comes of that, the command's own result stands; the model is told beside it."""
         try:
-            captured = await lease.capture(self._response_id)
+            captured = await lease.capture(self._response_id, printed.exec_id)
         except (StoreError, FileError) as problem:
             captured = CaptureResult(trouble=problem.message)
         newest = {record.path: record for record in (*answer.files, *captured.files)}
@@ -192,13 +190,14 @@ class ShellCalls:
     async def settle(self) -> None:
         """Before the answer ends: what detached processes have written since the last command is this response's too, and what is gone
         by now is not."""
-        if not self._has_run:
+        if not self._newest:
             return
         containers = self._host.containers
         try:
-            captured = await containers.capture(self._tenant, self._container_id, self._response_id)
+            before = await self._captured_before(self._newest)
+            captured = await containers.capture(self._tenant, self._container_id, self._response_id, self._newest)
             self._host.metrics.files.inc(len(captured.files))
-            written = self.files | {record.path: record for record in captured.files}
+            written = self.files | {record.path: record for record in (*before.files, *captured.files)}
             there = await containers.files.recorded(self._container_id, written)
             self.files = {path: record for path, record in written.items() if path in there}
         except RequestError:
@@ -259,6 +258,7 @@ class ShellCalls:
         return await self._run(lease, command, printed, call_id)
 
     async def _intend(self, lease: Lease, exec_id: str, call_id: str, number: int) -> None:
+        self._newest = exec_id
         await self._host.executions.intend(
             Execution(
                 exec_id=exec_id,
@@ -290,8 +290,11 @@ class ShellCalls:
             return lost
         return await self._run(lease, command, printed, call_id, since=told.since, is_known=True)
 
+    def _exec_id(self, number: int) -> str:
+        return f"{self._response_id}.{self._writer.step}.{self._made}.{number}"
+
     def _printed(self, place: Json, number: int) -> CommandOutput:
-        exec_id = f"{self._response_id}.{self._writer.step}.{self._made}.{number}"
+        exec_id = self._exec_id(number)
         limit = min(self._host.item_bytes, self._bytes_left // 2)
         return CommandOutput(self._writer, place, number, exec_id, limit=limit, streams=self._host.streams_output)
 

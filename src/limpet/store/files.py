@@ -23,8 +23,8 @@ FileSource = Literal["user", "assistant"]
 class ContainerFileRecord:
     """One file of a container. `bytes` is its size; `source` user or assistant; `created_at` in microseconds UTC; `modified`,
     `identity` and `changed` as in `core.ports.FileStat` (nanoseconds); `too_large` says that it is listed and not kept;
-    `response_id` is the response that wrote it; `blob` its copy in blob storage, None where only the box's directory has its bytes;
-    `number` is 0 until it is stored."""
+    `response_id` is the response that wrote it, `exec_id` the command after which that was seen; `blob` its copy in blob
+    storage, None where only the box's directory has its bytes; `number` is 0 until it is stored."""
 
     id: str
     tenant: str
@@ -41,6 +41,7 @@ class ContainerFileRecord:
     changed: int = 0
     too_large: bool = False
     response_id: str | None = None
+    exec_id: str | None = None
     blob: str | None = None
 
 

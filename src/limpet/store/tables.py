@@ -265,6 +265,7 @@ container_files = Table(
     Column("changed", BigInteger, nullable=False),
     Column("too_large", Boolean(create_constraint=False), nullable=False),
     Column("response_id", Text),
+    Column("exec_id", Text),
     # Where its bytes are kept beside the box's directory: a row of `blobs`; NULL where only the directory has them.
     Column("blob", Text),
     UniqueConstraint("container_id", "path"),
