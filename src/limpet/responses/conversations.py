@@ -11,7 +11,7 @@ from limpet.core.resources import DeletedResource, Moment, Resource
 from limpet.responses.inputs import unmarked
 from limpet.responses.item_resources import ItemPage, identified, item_page, shown_item
 from limpet.responses.items import input_items
-from limpet.responses.references import resolved
+from limpet.responses.references import REFERENCE, resolved
 from limpet.responses.request import Metadata
 from limpet.responses.validation import validated
 from limpet.store.conversations import (
@@ -119,7 +119,7 @@ class ConversationService:
     async def _records(self, tenant: str, id: str, given: Sequence[Json]) -> list[ConversationItemRecord]:
         """A client's items, those that it only names looked up. Raises RequestInvalid."""
         items = unmarked(input_items(list(given), place="items"))
-        named = [item["id"] for item in items if item.get("id")]
+        named = [item["id"] for item in items if item["type"] == REFERENCE]
         items = await resolved(
             items,
             holders=await self._responses.holding(tenant, named) if named else {},

@@ -9,7 +9,7 @@ from limpet.responses.history import History, conversation_history, history, spe
 from limpet.responses.references import REFERENCE, resolved
 from limpet.responses.request import ParsedRequest
 from limpet.store.journal import Journal
-from limpet.store.responses import ResponseRecord, Responses
+from limpet.store.responses import ItemHolder, Responses
 
 
 class EarlierItems:
@@ -52,7 +52,7 @@ class EarlierItems:
 
     async def resolved(
         self, tenant: str, asked: ParsedRequest, before: History, *, provider: str
-    ) -> tuple[ParsedRequest, Mapping[str, ResponseRecord]]:
+    ) -> tuple[ParsedRequest, Mapping[str, ItemHolder]]:
         """The request with the items that it names by their id, and the responses that items of its input came out of. Raises
         RequestInvalid (item_not_found)."""
         named = [item["id"] for item in asked.input if item.get("id")]

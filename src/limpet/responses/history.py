@@ -28,6 +28,7 @@ _CALLS_OF = {
     "custom_tool_call_output": ("custom tool call", frozenset({"custom_tool_call"})),
     "function_call_output": ("function call", frozenset({"function_call", "shell_call"})),
 }
+_CALL_TYPES = frozenset({"shell_call", "custom_tool_call", "function_call"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,13 +205,18 @@ def completed(items: Sequence[Json]) -> list[Json]:
 
 def check_outputs(earlier: Sequence[Json], given: Iterable[Json]) -> None:
     """Every output in the request must belong to a call before it; else RequestInvalid, in OpenAI's words."""
-    calls = [item for item in earlier if "call_id" in item]
+    calls = {
+        (item["call_id"], item["type"])
+        for item in earlier
+        if item["type"] in _CALL_TYPES and isinstance(item.get("call_id"), str)
+    }
     for item in given:
-        if item["type"] in _CALLS_OF:
-            name, kinds = _CALLS_OF[item["type"]]
-            if not any(call["call_id"] == item["call_id"] and call["type"] in kinds for call in calls):
+        kind = item["type"]
+        if kind in _CALLS_OF:
+            name, kinds = _CALLS_OF[kind]
+            if not any((item["call_id"], call) in calls for call in kinds):
                 raise RequestInvalid(
                     f"No tool call found for {name} output with call_id {item['call_id']}.", param="input"
                 )
-        if "call_id" in item:
-            calls.append(item)
+        if kind in _CALL_TYPES:
+            calls.add((item["call_id"], kind))

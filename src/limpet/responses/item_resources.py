@@ -88,11 +88,12 @@ def _text_type(message: Json) -> str:
     return "output_text" if message.get("role") == "assistant" else "input_text"
 
 
-def _part(part: Json) -> Json:
-    match part.get("type"):
-        case "output_text":
+def _part(part: Any) -> Any:
+    """Of a kind of item that the gateway does not read, a part may be anything."""
+    match part:
+        case {"type": "output_text"}:
             return {"annotations": [], "logprobs": [], **part}
-        case "input_image":
+        case {"type": "input_image"}:
             return {"detail": "auto", **part}
         case _:
             return part
@@ -113,7 +114,7 @@ def _without_image_urls(item: Json) -> Json:
         return item
     kept = [
         {name: value for name, value in part.items() if name != "image_url"}
-        if part.get("type") == "input_image"
+        if isinstance(part, dict) and part.get("type") == "input_image"
         else part
         for part in parts
     ]
@@ -125,7 +126,8 @@ def _without_logprobs(item: Json) -> Json:
     parts = item.get("content")
     if item["type"] != "message" or not isinstance(parts, list):
         return item
-    return {**item, "content": [{**part, "logprobs": []} if "logprobs" in part else part for part in parts]}
+    kept = [{**part, "logprobs": []} if isinstance(part, dict) and "logprobs" in part else part for part in parts]
+    return {**item, "content": kept}
 
 
 def _without_sources(item: Json) -> Json:

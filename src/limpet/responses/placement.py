@@ -17,7 +17,7 @@ from limpet.responses.request import ParsedRequest
 from limpet.responses.request_tools import ContainerAuto, ContainerReference, Local
 from limpet.store.containers import ContainerRecord
 from limpet.store.executions import Executions
-from limpet.store.responses import ResponseRecord
+from limpet.store.responses import ItemHolder
 from limpet.upstreams.upstream import LEFT_OUT
 
 Json = dict[str, Any]
@@ -68,7 +68,7 @@ class Placement:
         asked: ParsedRequest,
         *,
         before: History,
-        holders: Mapping[str, ResponseRecord],
+        holders: Mapping[str, ItemHolder],
         response_id: str,
     ) -> ShellTarget:
         """A chain or a conversation (`before`) keeps its container, also over turns without a shell. `holders` are the tenant's
@@ -156,7 +156,7 @@ class Placement:
 FIXED = frozenset({"container_memory_limit_fixed", "container_network_policy_fixed"})
 
 
-def traces_of(items: Sequence[Json], holders: Mapping[str, ResponseRecord]) -> Iterator[Trace]:
+def traces_of(items: Sequence[Json], holders: Mapping[str, ItemHolder]) -> Iterator[Trace]:
     """The containers that the items speak of, the newest item's first, each once. Clients keep different parts of what they were
     sent: the shell's items, or citations of files, or only the id of a message."""
     seen: set[str] = set()
@@ -167,7 +167,7 @@ def traces_of(items: Sequence[Json], holders: Mapping[str, ResponseRecord]) -> I
                 yield trace
 
 
-def _traces_in(item: Json, holders: Mapping[str, ResponseRecord]) -> Iterator[Trace]:
+def _traces_in(item: Json, holders: Mapping[str, ItemHolder]) -> Iterator[Trace]:
     if item["type"] == "shell_call":
         environment = item.get("environment")
         if isinstance(environment, dict) and environment.get("type") == "container_reference":

@@ -8,7 +8,7 @@ from limpet.responses.history import as_input, is_providers_alone
 from limpet.responses.replay import replay
 from limpet.store.conversations import ConversationItemRecord
 from limpet.store.journal import Journal
-from limpet.store.responses import ResponseRecord
+from limpet.store.responses import ItemHolder
 
 Json = dict[str, Any]
 REFERENCE = "item_reference"
@@ -17,7 +17,7 @@ REFERENCE = "item_reference"
 async def resolved(
     items: Sequence[Json],
     *,
-    holders: Mapping[str, ResponseRecord],
+    holders: Mapping[str, ItemHolder],
     in_conversations: Mapping[str, ConversationItemRecord],
     journal: Journal,
     earlier: Sequence[Json],
@@ -55,7 +55,7 @@ async def resolved(
 
 async def _found(
     item_id: str,
-    holders: Mapping[str, ResponseRecord],
+    holders: Mapping[str, ItemHolder],
     in_conversations: Mapping[str, ConversationItemRecord],
     journal: Journal,
     stored: dict[str, dict[str, Json]],

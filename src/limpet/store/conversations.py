@@ -190,15 +190,16 @@ class Conversations:
         """By id, the newest of these items in any conversation of the tenant."""
         found: dict[str, ConversationItemRecord] = {}
         for start in range(0, len(item_ids), IDS_AT_ONCE):
-            query = (
-                select(conversation_items)
+            newest = (
+                select(func.max(conversation_items.c.number))
                 .where(
                     conversation_items.c.tenant == tenant,
                     conversation_items.c.id.in_(item_ids[start : start + IDS_AT_ONCE]),
                     conversation_items.c.item.is_not(None),
                 )
-                .order_by(conversation_items.c.number)
+                .group_by(conversation_items.c.id)
             )
+            query = select(conversation_items).where(conversation_items.c.number.in_(newest))
             rows = await self._db.read(lambda connection, query=query: connection.execute(query).all())  # type: ignore[misc]
             found |= {row.id: record_of(ConversationItemRecord, row) for row in rows}
         return found

@@ -44,6 +44,15 @@ class ResponseRecord:
     spent: dict[str, Any] | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ItemHolder:
+    """A response as the one that has an output item: without its request and input, which may be large."""
+
+    id: str
+    provider: str
+    container_id: str | None
+
+
 class ResponseChanges(TypedDict, total=False):
     """What may change while a response lives."""
 
@@ -147,13 +156,15 @@ class Responses:
 
         return await self._db.write(end)
 
-    async def holding(self, tenant: str, item_ids: Collection[str]) -> dict[str, ResponseRecord]:
+    async def holding(self, tenant: str, item_ids: Collection[str]) -> dict[str, ItemHolder]:
         """By item id, the newest of a tenant's responses that has an output item of that id; ids of no item are left out."""
-        found: dict[str, ResponseRecord] = {}
+        found: dict[str, ItemHolder] = {}
         wanted = list(dict.fromkeys(item_ids))
         for start in range(0, len(wanted), IDS_AT_ONCE):
             query = (
-                select(response_items.c.id.label("item"), responses)
+                select(
+                    response_items.c.id.label("item"), responses.c.id, responses.c.provider, responses.c.container_id
+                )
                 .join(responses, responses.c.id == response_items.c.response_id)
                 .where(
                     response_items.c.tenant == tenant,
@@ -163,9 +174,8 @@ class Responses:
                 .order_by(responses.c.number)
             )
             async with self._db.reading() as connection:
-                for row in (await connection.execute(query)).mappings():
-                    values = {name: row[name] for name in responses.c.keys()}  # noqa: SIM118
-                    found[row["item"]] = ResponseRecord(**values)
+                for item, id, provider, container_id in await connection.execute(query):
+                    found[item] = ItemHolder(id=id, provider=provider, container_id=container_id)
         return found
 
     async def spent_in(
