@@ -9,6 +9,7 @@ import pytest
 
 from limpet.core.ids import new_id
 from tests.support.gateway import Gateway, lasting
+from tests.support.host import eventually
 from tests.support.kill_points import KillPoint
 from tests.support.providers.server import Request
 from tests.support.providers.turns import Reasoning, ShellCall, Turn, reply
@@ -162,6 +163,25 @@ def test_a_call_that_wrote_nothing_has_no_files(gateway: Gateway) -> None:
     printing = kinds.index("response.shell_call_output_content.delta")
     assert wanted[printing]["delta"] == {"stdout": "one\ntwo\n"}
     check_goes_on(gateway, body, KillPoint(printing), wanted)
+
+
+def test_what_was_seen_at_the_end_is_cited_also_after_a_kill(tmp_path: Path) -> None:
+    """A file of a detached process that is recorded when the last turn has ended, by a gateway that is killed before it cites it."""
+    writing = "(until [ -e go ]; do sleep 0.01; done; echo late > late) >/dev/null 2>&1 &"
+    body = {**SEVERAL, "input": "Go."}
+    with scripted_provider() as provider, lasting(tmp_path, config=config_of(provider)) as gateway:
+
+        def behind_it(_: Request) -> Turn:
+            for data in gateway.home.glob("boxes/*/data"):
+                (data / "go").touch()
+                assert eventually((data / "late").exists)
+            return reply("Done.")
+
+        provider.play(*[reply(ShellCall((f"echo one >> ran; echo two >> ran; {writing}",))), behind_it] * 2)
+        wanted = undisturbed(gateway, body)
+        noted = [event["type"] for event in wanted].index("response.output_text.annotation.added")
+        assert "late" in str(wanted[noted:])
+        check_goes_on(gateway, body, KillPoint(noted, before=True), wanted)
 
 
 def outputs(events: list[Json]) -> list[Json]:
