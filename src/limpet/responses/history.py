@@ -13,7 +13,7 @@ from limpet.responses.command_output import model_copy
 from limpet.responses.compaction.compacted import is_sealed_here
 from limpet.responses.conversation_items import ConversationItems
 from limpet.responses.replay import replay
-from limpet.store.conversations import ConversationItemRecord
+from limpet.store.conversations import MOST_CHARACTERS, ConversationItemRecord
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.usage import Usage
@@ -112,10 +112,14 @@ async def _chain(
     """The responses of a chain, the newest first."""
     chain: list[ResponseRecord] = []
     wanted: str | None = previous
+    characters = 0
     while wanted is not None:
-        record = kept.get(wanted) or await responses.get(tenant, wanted)
-        if record is None:
+        own = kept.get(wanted)
+        found = (own, 0) if own is not None else await responses.get_with_length(tenant, wanted)
+        if found is None:
             raise _not_found(wanted)
+        record, length = found
+        characters += length
         if record.status in _LIVE:
             raise RequestInvalid(
                 f"The response {wanted} is still running. Wait for its end, then chain on it.",
@@ -124,11 +128,9 @@ async def _chain(
             )
         chain.append(record)
         if len(chain) > LONGEST_CHAIN:
-            raise RequestInvalid(
-                f"The chain of responses is longer than {LONGEST_CHAIN}. Start a new one with the items that matter.",
-                param="previous_response_id",
-                code="conversation_too_long",
-            )
+            raise _too_long(f"The chain of responses is longer than {LONGEST_CHAIN}.")
+        if characters > MOST_CHARACTERS:
+            raise _too_long(f"The inputs of the chain of responses have more than {MOST_CHARACTERS} characters.")
         wanted = record.previous_response_id
     return chain
 
@@ -138,6 +140,14 @@ def spending_of(usage: Json | None, spent: Json | None) -> Spending:
     counted = Usage.read(usage)
     own = msgspec.convert(spent or {}, Spending)
     return msgspec.structs.replace(own, tokens=0 if counted is None else counted.total_tokens)
+
+
+def _too_long(problem: str) -> RequestInvalid:
+    return RequestInvalid(
+        f"{problem} Start a new one with the items that matter.",
+        param="previous_response_id",
+        code="conversation_too_long",
+    )
 
 
 def _not_found(response_id: str) -> NotFound:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Integer, delete, func, insert, select, update
 
 from limpet.core.clock import Clock, SystemClock
 from limpet.core.errors import NotFound, RequestInvalid
@@ -19,6 +19,7 @@ from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.tables import conversation_items, conversations, responses
 
 MOST_ITEMS = 10_000  # of one conversation
+MOST_CHARACTERS = 64 * 1024 * 1024  # of the JSON that a model is given from a conversation or a chain
 IDS_AT_ONCE = 500
 _UNFINISHED = ("queued", "in_progress")
 Json = dict[str, Any]
@@ -108,7 +109,8 @@ class Conversations:
     async def add(
         self, tenant: str, id: str, items: Sequence[ConversationItemRecord]
     ) -> Sequence[ConversationItemRecord]:
-        """Put items behind its last one. Raises NotFound, and RequestInvalid for an id that it has already, or had."""
+        """Put items behind its last one. Raises NotFound, and RequestInvalid for an id that it has already, or had, and where it would
+        hold too much (conversation_too_long)."""
 
         def append(connection: Connection) -> None:
             _hold(connection, tenant, id, moves_on=True)
@@ -122,6 +124,7 @@ class Conversations:
             if connection.execute(count).scalar_one() + len(items) > MOST_ITEMS:
                 raise too_long(id)
             _add(connection, items)
+            _check_length(connection, id, conversation_items.c.conversation_id == id)
 
         await self._db.write(append)
         return items
@@ -150,20 +153,22 @@ class Conversations:
             )
 
     async def items(self, tenant: str, id: str, *, until: int | None = None) -> list[ConversationItemRecord]:
-        """Its items up to that number, all without one; oldest first; none where there is no such conversation."""
-        query = (
-            select(conversation_items)
-            .where(
-                conversation_items.c.conversation_id == id,
-                conversation_items.c.tenant == tenant,
-                conversation_items.c.item.is_not(None),
-            )
-            .order_by(conversation_items.c.number)
+        """Its items up to that number, all without one; oldest first; none where there is no such conversation. Raises RequestInvalid
+        (conversation_too_long), before any is read, where they are more than MOST_CHARACTERS."""
+        these = (
+            (conversation_items.c.conversation_id == id)
+            & (conversation_items.c.tenant == tenant)
+            & conversation_items.c.item.is_not(None)
         )
         if until is not None:
-            query = query.where(conversation_items.c.number <= until)
-        rows = await self._db.read(lambda connection: connection.execute(query).all())
-        return [record_of(ConversationItemRecord, row) for row in rows]
+            these &= conversation_items.c.number <= until
+
+        def look(connection: Connection) -> list[ConversationItemRecord]:
+            _check_length(connection, id, these)
+            rows = connection.execute(select(conversation_items).where(these).order_by(conversation_items.c.number))
+            return [record_of(ConversationItemRecord, row) for row in rows]
+
+        return await self._db.read(look)
 
     async def item(self, tenant: str, id: str, item_id: str) -> ConversationItemRecord:
         """Raises NotFound for either."""
@@ -244,6 +249,18 @@ def too_long(id: str) -> RequestInvalid:
         param="conversation",
         code="conversation_too_long",
     )
+
+
+def _check_length(connection: Connection, id: str, these: ColumnElement[bool]) -> None:
+    """Whether these items of the conversation can be read at once. Raises RequestInvalid (conversation_too_long)."""
+    length = select(func.sum(func.length(conversation_items.c.item, type_=Integer))).where(these)
+    if (connection.execute(length).scalar_one() or 0) > MOST_CHARACTERS:
+        raise RequestInvalid(
+            f"The conversation {id} holds more than {MOST_CHARACTERS} characters. Delete its largest items, or begin a new one with the "
+            "items that matter.",
+            param="conversation",
+            code="conversation_too_long",
+        )
 
 
 def _is_in_use(connection: Connection, id: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Integer, delete, func, insert, select, update
 
 from limpet.core.events import RESPONSE_MOVES, move
 from limpet.store.conversations import ConversationTurn, enter, leave
@@ -112,6 +112,13 @@ class Responses:
         query = select(responses).where(responses.c.id == id, responses.c.tenant == tenant)
         row = await self._db.read(lambda connection: connection.execute(query).one_or_none())
         return None if row is None else record_of(ResponseRecord, row)
+
+    async def get_with_length(self, tenant: str, id: str) -> tuple[ResponseRecord, int] | None:
+        """The response, and how many characters the JSON of its input has."""
+        length = func.length(responses.c.input, type_=Integer)
+        query = select(length, *responses.c).where(responses.c.id == id, responses.c.tenant == tenant)
+        row = await self._db.read(lambda connection: connection.execute(query).one_or_none())
+        return None if row is None else (ResponseRecord(**dict(zip(responses.c.keys(), row[1:], strict=True))), row[0])
 
     async def finish(
         self,
