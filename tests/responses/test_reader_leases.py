@@ -93,6 +93,33 @@ async def test_a_reader_of_an_earlier_run_does_not_count_for_a_later_one(db: Dat
         assert await expiries.until(1) == ["left"]
 
 
+class _SlowRuns(Runs):
+    """Its database takes its time to say who reads elsewhere."""
+
+    is_shared = True  # type: ignore[assignment]
+
+    def __init__(self, db: Database) -> None:
+        super().__init__(db)
+        self.asked, self.answers = anyio.Event(), anyio.Event()
+
+    async def seconds_since_read(self, response_id: str, *, now: int) -> float | None:
+        self.asked.set()
+        await self.answers.wait()
+        return None
+
+
+async def test_a_reader_who_comes_while_others_are_asked_for_counts(db: Database) -> None:
+    expiries, runs = _Expiries(), _SlowRuns(db)
+    async with ReaderLeases(0.01, runs=runs, clock=SystemClock(), expired=expiries.add) as leases:
+        leases.begin("read")
+        with anyio.fail_after(5):
+            await runs.asked.wait()
+        leases.come("read")
+        runs.answers.set()
+        leases.begin("left")
+        assert await expiries.until(1) == ["left"]
+
+
 async def test_a_reader_at_another_gateway_holds_it_too(postgres: Any, tmp_path: Path) -> None:
     """Both have one database; the reader's gateway carries neither of the runs."""
     expiries = _Expiries()

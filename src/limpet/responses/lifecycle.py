@@ -63,8 +63,12 @@ class ResponseLifecycle:
         where this process had one."""
         writer.skip_told()
         ev.move(ev.RESPONSE_MOVES, "in_progress", ending.status)
-        self._metrics.responses.labels(ending.status).inc()
         await _close_items(writer, ending)
+        with anyio.CancelScope(shield=True):  # whoever cancels behind the row would tell another end than the row's
+            await self._end(record, writer, ending, ran)
+
+    async def _end(self, record: ResponseRecord, writer: Writer, ending: Ending, ran: Prepared | None) -> None:
+        self._metrics.responses.labels(ending.status).inc()
         at = self._clock.now()
         usage = None if ran is None else ran.usage()
         own = Spending() if ran is None else ran.meter.own()

@@ -117,8 +117,8 @@ class ReaderLeases:
                 remaining = lease.left_at + self._grace - anyio.current_time()
                 if remaining > 0:
                     await anyio.sleep(remaining)
-                elif not lease.readers and not await self._is_read_elsewhere(response_id, lease):
-                    break
+                elif not (lease.readers or await self._is_read_elsewhere(response_id, lease) or lease.readers):
+                    break  # asked again behind the look: a reader may have come meanwhile
             await self._expired(response_id)
 
     def _is_elsewhere(self, record: ResponseRecord) -> bool:

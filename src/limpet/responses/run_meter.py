@@ -136,9 +136,15 @@ class Spendings:
 
     async def end(self, record: ResponseRecord) -> None:
         """It is in the store now, or is not to be counted. StoreFailed."""
-        running = self._running.get(record.tenant, {})
-        if running.pop(record.id, None) is not None:
+        try:
             await self.look(record.tenant)
+        finally:
+            self.drop(record)  # not before: so it counts by its meter or by the store, without a gap
+
+    def drop(self, record: ResponseRecord) -> None:
+        """This process carries it no more, however that came; its clock counts no longer."""
+        running = self._running.get(record.tenant, {})
+        running.pop(record.id, None)
         if not running:
             self._running.pop(record.tenant, None)
 

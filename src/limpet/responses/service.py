@@ -213,8 +213,8 @@ class ResponseService:
         if live is not None:
             await self._end_unused(live)
             await self._count_unended(live)
+        await self._responses.delete(tenant, response_id)  # with its events: a row without them would run again
         await self._journal.forget(response_id)
-        await self._responses.delete(tenant, response_id)
 
     async def whole(self, tenant: str, response_id: str) -> Json:
         """The response object at its end. Raises the provider's error, if it came before anything of the model was told; NotFound
@@ -360,6 +360,7 @@ class ResponseService:
     async def _let_go(self, run_id: str, live: LiveRun, writer: Writer) -> None:
         self._leases.end(run_id)
         self._queue.leave(live.ticket)
+        self._spendings.drop(live.prepared.record)
         try:
             await writer.close()
         except StoreError as failure:
