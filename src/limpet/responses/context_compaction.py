@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
+from anyio import to_thread
 
 from limpet.containers.manager import ContainerManager
 from limpet.containers.wire_objects import shown
@@ -12,7 +13,7 @@ from limpet.core.box_directories import DATA
 from limpet.core.errors import LimpetError
 from limpet.responses.compaction.compacted import ContextSealer
 from limpet.responses.compaction.compactor import CompactionOrder, Compactor, tokens_beside
-from limpet.responses.compaction.expansion import ExpandedInput, expanded_chain, expanded_input
+from limpet.responses.compaction.expansion import COMPACTION, ExpandedInput, expanded_chain, expanded_input
 from limpet.responses.compaction.marker import MOST_FILES_NAMED, ShellFacts
 from limpet.responses.compaction.summary import Summariser
 from limpet.responses.compaction_settings import CompactionSettings
@@ -25,6 +26,7 @@ from limpet.upstreams.upstream import ShellOffer, Upstream
 
 log = structlog.get_logger()
 Json = dict[str, Any]
+T = TypeVar("T")
 NOT_FOLLOWED = (
     "`context_management` was not followed: the provider {provider} does not compact, and compaction by the gateway is switched off "
     "(features.responses.compaction.enabled)."
@@ -43,17 +45,25 @@ class ContextCompaction:
     def sealer_of(self, tenant: str) -> ContextSealer:
         return ContextSealer(self.sealer, tenant=tenant)
 
-    def chained(self, tenant: str, before: History, upstream: Upstream) -> History:
+    async def chained(self, tenant: str, before: History, upstream: Upstream) -> History:
         """The earlier items as the model is told them."""
         sealer, takes_sealed = self.sealer_of(tenant), upstream.compaction is not None
-        return replace(before, items=expanded_chain(before.items, sealer, takes_sealed=takes_sealed))
 
-    def expanded(
+        def expand() -> list[Json]:
+            return expanded_chain(before.items, sealer, takes_sealed=takes_sealed)
+
+        return replace(before, items=await _beside_the_loop(expand, before.items))
+
+    async def expanded(
         self, tenant: str, items: Sequence[Json], *, earlier: Sequence[Json], upstream: Upstream
     ) -> ExpandedInput:
         """The items of a request behind the earlier ones, as the model is told them. Raises RequestInvalid (invalid_encrypted_content)."""
-        sealer = self.sealer_of(tenant)
-        return expanded_input(items, sealer, earlier=earlier, takes_sealed=upstream.compaction is not None)
+        sealer, takes_sealed = self.sealer_of(tenant), upstream.compaction is not None
+
+        def expand() -> ExpandedInput:
+            return expanded_input(items, sealer, earlier=earlier, takes_sealed=takes_sealed)
+
+        return await _beside_the_loop(expand, items)
 
     def notes(self, asked: ParsedRequest, upstream: Upstream) -> list[str]:
         """What the client is told where its `context_management` has no effect; that is logged too."""
@@ -131,3 +141,10 @@ class ContextCompaction:
             return await self.facts(tenant, target.container_id if is_known and is_ours else None)
 
         return facts
+
+
+async def _beside_the_loop(expand: Callable[[], T], items: Sequence[Json]) -> T:
+    """In a thread where something is to be opened, which may take a second."""
+    if any(item["type"] == COMPACTION for item in items):
+        return await to_thread.run_sync(expand)
+    return expand()

@@ -99,8 +99,7 @@ class Preparer:
         check_triggers(asked.input)
         before = await self._before(tenant, asked, chosen.upstream)
         asked, holders = await self._earlier.resolved(tenant, asked, before, provider=chosen.upstream.name)
-        opened = self.context.expanded(tenant, asked.input, earlier=before.items, upstream=chosen.upstream).opened
-        check_outputs([*before.items, *opened], asked.input)
+        opened = await self._opened(tenant, asked, before, chosen.upstream)
         await self._files.check_images(tenant, asked.input)
         response_id = ids.new_id(ids.RESPONSE)
         await self.spendings.look(tenant)
@@ -141,8 +140,7 @@ class Preparer:
         selection = self._selected(asked, chosen.upstream)
         before = await self._before(tenant, asked, chosen.upstream, end=AS_IT_IS)
         asked, _ = await self._earlier.resolved(tenant, asked, before, provider=chosen.upstream.name)
-        opened = self.context.expanded(tenant, asked.input, earlier=before.items, upstream=chosen.upstream).opened
-        check_outputs([*before.items, *opened], asked.input)
+        await self._opened(tenant, asked, before, chosen.upstream)
         is_local = asked.shell is not None and isinstance(asked.shell.environment, Local)
         items = unmarked(asked.input) if asked.shell is None or is_local else as_placed(asked.input)
         return chosen.upstream, Turn(
@@ -313,12 +311,18 @@ class Preparer:
         self, tenant: str, asked: ParsedRequest, upstream: Upstream, *, end: int | None = None
     ) -> History:
         before = await self._earlier.before(tenant, asked, provider=upstream.name, end=end)
-        return self.context.chained(tenant, before, upstream)
+        return await self.context.chained(tenant, before, upstream)
+
+    async def _opened(self, tenant: str, asked: ParsedRequest, before: History, upstream: Upstream) -> Sequence[Json]:
+        """What compactions of the input stand for; all calls that its outputs answer are there."""
+        opened = (await self.context.expanded(tenant, asked.input, earlier=before.items, upstream=upstream)).opened
+        check_outputs([*before.items, *opened], asked.input)
+        return opened
 
     async def _transcript(self, tenant: str, items: Sequence[Json], before: History, upstream: Upstream) -> list[Json]:
         """All that the model is told of the conversation, `items` last."""
         given = trimmed(items, earlier=before.items, characters=self._limits.max_output_chars)
-        whole = self.context.expanded(tenant, given, earlier=before.items, upstream=upstream)
+        whole = await self.context.expanded(tenant, given, earlier=before.items, upstream=upstream)
         return await self._told(tenant, completed(whole.items))
 
     async def _told(self, tenant: str, items: list[Json]) -> list[Json]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from limpet.core.secret import Secret
-from limpet.responses.compaction.compacted import CompactedContext, ContextSealer, digest
+from limpet.responses.compaction.compacted import CompactedContext, ContextOpener, ContextSealer, digest
 from limpet.store.sealing import Sealer
 
 ITEMS: list[dict[str, Any]] = [{"type": "message", "role": "user", "content": "Go."}]
@@ -17,21 +17,23 @@ FIRST, SECOND = Secret("first key of at least 32 characters"), Secret("second ke
 def test_it_opens_for_its_tenant_alone(tmp_path: Path) -> None:
     sealer = Sealer(tmp_path)
     text = ContextSealer(sealer, tenant="acme").seal(CONTEXT)
-    assert ContextSealer(sealer, tenant="acme").open(text) == CONTEXT
-    assert ContextSealer(sealer, tenant="other").open(text) is None
+    assert ContextOpener(ContextSealer(sealer, tenant="acme")).open(text) == CONTEXT
+    assert ContextOpener(ContextSealer(sealer, tenant="other")).open(text) is None
 
 
 def test_it_opens_with_the_key_before_and_with_no_stranger(tmp_path: Path) -> None:
     text = ContextSealer(Sealer(tmp_path, key=FIRST), tenant="acme").seal(CONTEXT)
-    assert ContextSealer(Sealer(tmp_path, key=SECOND, previous=FIRST), tenant="acme").open(text) == CONTEXT
-    assert ContextSealer(Sealer(tmp_path, key=SECOND), tenant="acme").open(text) is None
+    assert (
+        ContextOpener(ContextSealer(Sealer(tmp_path, key=SECOND, previous=FIRST), tenant="acme")).open(text) == CONTEXT
+    )
+    assert ContextOpener(ContextSealer(Sealer(tmp_path, key=SECOND), tenant="acme")).open(text) is None
 
 
 @pytest.mark.parametrize(
     "text", [None, 7, "", "limpet.1.", "limpet.1.é", "limpet.1.%%%", "limpet.1." + "A" * 99, "gAAAA"]
 )
 def test_what_was_not_sealed_does_not_open(tmp_path: Path, text: object) -> None:
-    assert ContextSealer(Sealer(tmp_path), tenant="acme").open(text) is None
+    assert ContextOpener(ContextSealer(Sealer(tmp_path), tenant="acme")).open(text) is None
 
 
 def test_a_message_is_known_again_in_whatever_form_it_comes_back() -> None:

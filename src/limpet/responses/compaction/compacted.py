@@ -18,6 +18,7 @@ from limpet.store.sealing import SealBroken, Sealer
 Json = dict[str, Any]
 PREFIX = "limpet.1."  # tells what this gateway, or another of its kind, sealed from what providers seal
 MAX_CHARACTERS = 20_971_520  # of `encrypted_content`, in OpenAI's schema
+MOST_PLAIN = 64 << 20  # bytes of JSON in one item, and in those of one input together
 _DIGEST = 8  # bytes
 
 
@@ -30,12 +31,12 @@ class CompactedContext(msgspec.Struct, kw_only=True):
 
 
 class CompactionTooLarge(LimpetError):
-    """What is left of a conversation does not fit into one item."""
+    """What is left of a conversation does not fit into one item, or what the items of an input hold is more than is opened."""
 
     def __init__(self) -> None:
         super().__init__(
-            f"What stays of this conversation is larger than a compaction item may be ({MAX_CHARACTERS} characters). Send smaller files "
-            "or images, or fewer items."
+            f"What stays of this conversation is larger than a compaction item may be ({MAX_CHARACTERS} characters sealed, "
+            f"{MOST_PLAIN} bytes before). Send smaller files or images, or fewer items."
         )
 
 
@@ -47,24 +48,52 @@ class ContextSealer:
         self._row = f"compaction {tenant}"
 
     def seal(self, context: CompactedContext) -> str:
-        """The text for `encrypted_content`. Raises CompactionTooLarge."""
-        sealed = self._sealer.seal(zlib.compress(msgspec.json.encode(context), 6), row=self._row)
-        text = PREFIX + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+        """The text for `encrypted_content`. Takes seconds for a large one: call it in a thread. Raises CompactionTooLarge."""
+        plain = msgspec.json.encode(context)
+        if len(plain) > MOST_PLAIN:
+            raise CompactionTooLarge
+        return self.sealed(zlib.compress(plain, 6))
+
+    def sealed(self, packed: bytes) -> str:
+        """The text for what is compressed already. Raises CompactionTooLarge."""
+        text = PREFIX + base64.urlsafe_b64encode(self._sealer.seal(packed, row=self._row)).decode().rstrip("=")
         if len(text) > MAX_CHARACTERS:
             raise CompactionTooLarge
         return text
 
-    def open(self, text: object) -> CompactedContext | None:
-        """What was sealed; None for what this gateway did not seal for this tenant."""
+    def unsealed(self, text: object) -> bytes | None:
+        """What was compressed and sealed; None for what this gateway did not seal for this tenant."""
         if not is_sealed_here(text):
             return None
         assert isinstance(text, str)
         encoded = text.removeprefix(PREFIX)
         try:
             sealed = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
-            plain = zlib.decompress(self._sealer.unseal(sealed, row=self._row))
+            return self._sealer.unseal(sealed, row=self._row)
+        except (binascii.Error, ValueError, SealBroken):
+            return None
+
+
+class ContextOpener:
+    """Opens the items of one input: no more than MOST_PLAIN bytes of them together, since a few bytes may be packed from very many."""
+
+    def __init__(self, sealer: ContextSealer) -> None:
+        self._sealer = sealer
+        self._left = MOST_PLAIN
+
+    def open(self, text: object) -> CompactedContext | None:
+        """What was sealed; None for what this gateway did not seal for this tenant. Raises CompactionTooLarge, from then on for each."""
+        packed = self._sealer.unsealed(text)
+        if packed is None:
+            return None
+        try:
+            plain = zlib.decompressobj().decompress(packed, self._left + 1)
+            if len(plain) > self._left:
+                self._left = 0
+                raise CompactionTooLarge
+            self._left -= len(plain)
             return msgspec.json.decode(plain, type=CompactedContext)
-        except (binascii.Error, ValueError, SealBroken, zlib.error):
+        except (ValueError, zlib.error):
             return None
 
 

@@ -2,16 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from limpet.core.errors import RequestInvalid
-from limpet.responses.compaction.compacted import ContextSealer, digest, is_sealed_here
+from limpet.responses.compaction.compacted import (
+    MOST_PLAIN,
+    CompactedContext,
+    CompactionTooLarge,
+    ContextOpener,
+    ContextSealer,
+    digest,
+    is_sealed_here,
+)
 from limpet.responses.compaction.plan import is_instruction
 from limpet.responses.compaction.provided import TRIGGER
 from limpet.upstreams.upstream import LEFT_OUT
 
 Json = dict[str, Any]
 COMPACTION = "compaction"
+MOST_COMPACTIONS = 100  # of ours in one input: each looks at all items before it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +30,20 @@ class ExpandedInput:
 
     items: list[Json]
     opened: tuple[Json, ...] = ()
+
+
+class ToldItem:
+    """An item before a compaction, whose digest is computed once for all compactions that follow."""
+
+    def __init__(self, item: Json) -> None:
+        self.item = item
+
+    @cached_property
+    def digest(self) -> str:
+        return digest(self.item)
+
+    def is_told_beside(self, covered: frozenset[str]) -> bool:
+        return self.item["type"] not in ("reasoning", COMPACTION) and self.digest not in covered
 
 
 def expanded_chain(items: Sequence[Json], sealer: ContextSealer, *, takes_sealed: bool) -> list[Json]:
@@ -41,25 +65,40 @@ def expanded_input(
     """What a client sent, behind `earlier` items that are told too: of what came before an item of ours only that goes which the item
     stands for. `takes_sealed`: the provider compacts by itself, and may have sealed what is not ours. Raises RequestInvalid with the
     item's place."""
-    before: list[Json] = list(earlier)
+    opener, made_here = ContextOpener(sealer), 0
+    before = [ToldItem(item) for item in earlier]
     opened: list[Json] = []
     for position, item in enumerate(items):
         content = item.get("encrypted_content")
-        if item["type"] == COMPACTION and (context := sealer.open(content)) is not None:
+        if item["type"] != COMPACTION:
+            before += [] if item["type"] == TRIGGER else [ToldItem(_plain(item))]
+            continue
+        made_here += is_sealed_here(content)
+        if made_here > MOST_COMPACTIONS:
+            raise _too_many(position)
+        if (context := _opened(opener, content, position)) is not None:
             covered = frozenset(context.covered)
-            before = [*(each for each in before if _is_told_beside(each, covered)), *context.items]
+            before = [*(each for each in before if each.is_told_beside(covered)), *map(ToldItem, context.items)]
             opened += context.items
-        elif item["type"] == COMPACTION and (is_sealed_here(content) or not takes_sealed) and not _is_void(item):
+        elif _is_void(item):
+            continue
+        elif is_sealed_here(content) or not takes_sealed:
             raise _unreadable(item, position)
-        elif item["type"] != TRIGGER:
-            before += [] if _is_void(item) else [_plain(item)]
-    return ExpandedInput(items=before, opened=tuple(opened))
+        else:
+            before.append(ToldItem(_plain(item)))
+    return ExpandedInput(items=[each.item for each in before], opened=tuple(opened))
 
 
 def behind_newest(items: Sequence[Json], sealer: ContextSealer) -> list[Json]:
     """What the newest compaction of ours that opens stands for, and the items that came after it; all of them where there is none."""
+    opener = ContextOpener(sealer)
     for index in range(len(items) - 1, -1, -1):
-        context = sealer.open(items[index].get("encrypted_content")) if items[index]["type"] == COMPACTION else None
+        if items[index]["type"] != COMPACTION:
+            continue
+        try:
+            context = opener.open(items[index].get("encrypted_content"))
+        except CompactionTooLarge:  # of an older version; what it stands for is stored too
+            break
         if context is not None:
             return [*context.items, *map(_plain, items[index + 1 :])]
     return [*map(_plain, items)]
@@ -81,10 +120,6 @@ def _plain(item: Json) -> Json:
     return {key: value for key, value in item.items() if key != LEFT_OUT} if LEFT_OUT in item else item
 
 
-def _is_told_beside(item: Json, covered: frozenset[str]) -> bool:
-    return item["type"] not in ("reasoning", COMPACTION) and digest(item) not in covered
-
-
 def _is_void(item: Json) -> bool:
     """A compaction that broke off before there was anything in it."""
     return item["type"] == COMPACTION and item.get("encrypted_content") == ""
@@ -97,4 +132,24 @@ def _unreadable(item: Json, position: int) -> RequestInvalid:
         "provider, or for another tenant. Leave it out and send the items that it stands for.",
         param=f"input[{position}].encrypted_content",
         code="invalid_encrypted_content",
+    )
+
+
+def _opened(opener: ContextOpener, content: object, position: int) -> CompactedContext | None:
+    try:
+        return opener.open(content)
+    except CompactionTooLarge as problem:
+        raise RequestInvalid(
+            f"The compaction items of this input hold more than {MOST_PLAIN} bytes together. Send the newest of them and the items that "
+            "came after it.",
+            param=f"input[{position}].encrypted_content",
+            code="context_length_exceeded",
+        ) from problem
+
+
+def _too_many(position: int) -> RequestInvalid:
+    return RequestInvalid(
+        f"An input may hold {MOST_COMPACTIONS} compaction items. Send the newest of them and the items that came after it.",
+        param=f"input[{position}]",
+        code="invalid_value",
     )
