@@ -39,11 +39,12 @@ class StoredSecret(msgspec.Struct, kw_only=True):
 
 
 class StoredSecrets(msgspec.Struct, kw_only=True):
-    """What is sealed of a container or a run; `authority` is in PEM, with its key."""
+    """What is sealed of a container or a run; `authority` is in PEM, with its key; `tools` is JSON, of what a run's tools sign in with."""
 
     version: int = 1
     secrets: list[StoredSecret] = msgspec.field(default_factory=list)
     authority: str | None = None
+    tools: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -78,13 +79,15 @@ class ContainerSecrets:
         self._states: dict[str, _ContainerState] = {}
         self._tls: ssl.SSLContext | None = grants.tls
 
-    def seal(self, row: str, secrets: Sequence[GrantedSecret]) -> bytes | None:
+    def seal(self, row: str, secrets: Sequence[GrantedSecret], *, tools: str | None = None) -> bytes | None:
         """For the row of that container or response; None where there is nothing. HomeUnusable."""
-        return self._sealer.seal(_packed(secrets), row=row) if secrets else None
+        return None if not secrets and tools is None else self._sealer.seal(_packed(secrets, tools=tools), row=row)
 
-    def unseal(self, row: str, sealed: bytes | None) -> tuple[GrantedSecret, ...]:
-        """What was sealed for that row. Nothing, and a line in the log, where it cannot be opened: what needed it is refused then."""
-        return self._unsealed(row, sealed)[0]
+    def unseal(self, row: str, sealed: bytes | None) -> tuple[tuple[GrantedSecret, ...], str | None]:
+        """The secrets and the tools' that were sealed for that row. Nothing, and a line in the log, where it cannot be opened: what needed
+        it is refused then."""
+        stored = self._stored(row, sealed)
+        return tuple(_granted(each) for each in stored.secrets), stored.tools
 
     def lend(self, container_id: str, run: str, secrets: Sequence[GrantedSecret]) -> None:
         """Give them to the commands of a run, until they are taken back. The next lease opens the door for them."""
@@ -216,18 +219,25 @@ class ContainerSecrets:
         await self._rows.update(container_id, sealed=sealed)
 
     def _unsealed(self, row: str, sealed: bytes | None) -> tuple[tuple[GrantedSecret, ...], Authority | None]:
-        if sealed is None:
-            return (), None
+        stored = self._stored(row, sealed)
         try:
-            stored = msgspec.json.decode(self._sealer.unseal(sealed, row=row), type=StoredSecrets)
             authority = None if stored.authority is None else Authority.read(stored.authority.encode())
-        except (SealBroken, msgspec.DecodeError, ValueError) as problem:
-            log.error("secrets_not_opened", row=row, reason=str(problem) if isinstance(problem, SealBroken) else "")
+        except ValueError:
+            log.error("secrets_not_opened", row=row, reason="")
             return (), None
         return tuple(_granted(each) for each in stored.secrets), authority
 
+    def _stored(self, row: str, sealed: bytes | None) -> StoredSecrets:
+        if sealed is None:
+            return StoredSecrets()
+        try:
+            return msgspec.json.decode(self._sealer.unseal(sealed, row=row), type=StoredSecrets)
+        except (SealBroken, msgspec.DecodeError, ValueError) as problem:
+            log.error("secrets_not_opened", row=row, reason=str(problem) if isinstance(problem, SealBroken) else "")
+            return StoredSecrets()
 
-def _packed(secrets: Sequence[GrantedSecret], authority: Authority | None = None) -> bytes:
+
+def _packed(secrets: Sequence[GrantedSecret], authority: Authority | None = None, *, tools: str | None = None) -> bytes:
     stored = StoredSecrets(
         secrets=[
             StoredSecret(
@@ -241,6 +251,7 @@ def _packed(secrets: Sequence[GrantedSecret], authority: Authority | None = None
             for secret in secrets
         ],
         authority=None if authority is None else authority.stored().decode(),
+        tools=tools,
     )
     return msgspec.json.encode(stored)
 

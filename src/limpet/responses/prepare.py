@@ -33,6 +33,7 @@ from limpet.responses.settings import ServerToolSettings
 from limpet.responses.shell_call import ShellCalls
 from limpet.responses.shell_description import shell_description
 from limpet.responses.shell_host import ShellHost
+from limpet.responses.tool_credentials import credentials_of
 from limpet.responses.tool_selection import ToolSelection, selected
 from limpet.responses.writer import Writer
 from limpet.store.containers import ContainerRecord
@@ -130,7 +131,7 @@ class Preparer:
             made_container=target.is_new,
             checkpoint=Checkpoint(note=target.note).encoded(),
             network=self._containers.networks.usage_from_now(target.container_id),
-            secrets=RunSecrets(containers=self._containers, record=record, given=target.secrets),
+            secrets=self._secrets(asked, target, record),
             revision=before.revision,
         )
 
@@ -180,7 +181,8 @@ class Preparer:
     ) -> Prepared:
         """The run of a stored request, in the container that it was given; `begun` are its commands, `sealed` its secrets. Raises
         RequestError where it cannot be made any more, as when the response that it was chained to is deleted."""
-        asked, secrets = restored(record.request, record.input), self._containers.secrets.unseal(record.id, sealed)
+        secrets = RunSecrets.unsealed(record, sealed, containers=self._containers)
+        asked = restored(secrets.request(), record.input)
         chosen = self._router.find(record.model)
         selection = self._selected(asked, chosen.upstream)
         end = record.request.get(CONVERSATION_END)
@@ -193,7 +195,7 @@ class Preparer:
             selection=selection,
             target=replace(
                 await self._placement.given(record.tenant, asked, record.container_id, note=progress.note),
-                secrets=secrets,
+                secrets=tuple(secrets.given),
             ),
             transcript=await self._transcript(record.tenant, asked.input, before, chosen.upstream),
             record=record,
@@ -201,7 +203,6 @@ class Preparer:
         )
         make_run = self._run_maker(asked, parts, self._host(keeps_commands, meter))
         network = self._containers.networks.usage_from_now(record.container_id)
-        lent = RunSecrets(containers=self._containers, record=record, given=secrets)
         return Prepared(
             record=record,
             is_stored=True,
@@ -209,8 +210,12 @@ class Preparer:
             meter=meter,
             made_container=True,
             network=network,
-            secrets=lent,
+            secrets=secrets,
         )
+
+    def _secrets(self, asked: ParsedRequest, target: ShellTarget, record: ResponseRecord) -> RunSecrets:
+        tools = credentials_of(asked.body.tools or [])
+        return RunSecrets(containers=self._containers, record=record, given=target.secrets, tools=tools)
 
     def _run_maker(self, asked: ParsedRequest, parts: RunParts, host: ShellHost) -> Callable[[Writer], Run]:
         shell = self._shell(asked, parts.target)

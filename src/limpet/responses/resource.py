@@ -11,6 +11,7 @@ from limpet.core.events import ResponseStatus
 from limpet.core.resources import EXTENSION, Count, Moment, Resource, WireObject, or_unset
 from limpet.egress.usage import NetworkUsage
 from limpet.responses.budgets import BudgetStop
+from limpet.responses.tool_credentials import without_credentials
 from limpet.store.responses import ResponseRecord
 from limpet.upstreams.endings import IncompleteReason, ResponseError
 from limpet.upstreams.usage import Usage
@@ -134,7 +135,7 @@ def response_object(
         reasoning={"effort": None, "summary": None} | (request.get("reasoning") or {}),
         store=request.get("store") is not False,
         text={"format": {"type": "text"}} | (request.get("text") or {}),
-        tools=[_tool(tool) for tool in request.get("tools") or []],
+        tools=[_tool(tool) for tool in without_credentials(request.get("tools") or [])],
         usage=usage,
         conversation=UNSET if record.conversation_id is None else ConversationLink(id=record.conversation_id),
         container_id=or_unset(record.container_id),
@@ -165,8 +166,12 @@ def _tool(tool: Json) -> Json:
 
 
 def resolved_tools(tools: Sequence[Json], environment: Json | None) -> list[Json]:
-    """The request's tools with the shell's environment as it was resolved, which hides what was asked for in it (secrets too)."""
-    return [_resolved(tool, environment) if tool.get("type") == "shell" and environment else tool for tool in tools]
+    """The request's tools with the shell's environment as it was resolved, which hides what was asked for in it (secrets too), and
+    without what hosted ones sign in with."""
+    return [
+        _resolved(tool, environment) if tool.get("type") == "shell" and environment else tool
+        for tool in without_credentials(tools)
+    ]
 
 
 def _resolved(tool: Json, environment: Json) -> Json:
