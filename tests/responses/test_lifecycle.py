@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from limpet.core.clock import SystemClock
+from limpet.core.errors import StoreFailed
 from limpet.responses.lifecycle import ResponseLifecycle
 from limpet.responses.loop import Ending
 from limpet.responses.metrics import Metrics
@@ -16,9 +17,10 @@ from limpet.responses.run_meter import Spendings
 from limpet.responses.settings import BudgetSettings, TenantBudget
 from limpet.responses.writer import Writer
 from limpet.store.database import Database
-from limpet.store.journal import Journal
+from limpet.store.journal import TAKEN_OVER, Journal
 from limpet.store.model_usage import ModelUsage
 from limpet.store.responses import FIRST_EPOCH, Responses
+from limpet.store.runs import LATEST, Runs
 from limpet.store.settings import DatabaseSettings
 from tests.store.samples import a_response
 
@@ -62,3 +64,16 @@ async def test_a_cancel_at_the_end_comes_too_late(db: Database) -> None:
     ended = await Responses(db).get("default", record.id)
     assert ended is not None
     assert (ended.status, told) == ("completed", ["response.completed"])
+
+
+async def test_a_run_that_another_process_carries_now_is_not_ended_here(db: Database) -> None:
+    record = await Responses(db).insert(a_response())
+    async with Journal(db) as journal:
+        writer = Writer(journal.begin(record.id, tenant="default", stored=True, epoch=FIRST_EPOCH))
+        await Runs(db).take_over("another", silent_since=LATEST, at=1)
+        with pytest.raises(StoreFailed, match=TAKEN_OVER):
+            await lifecycle_of(db, SystemClock()).finish(record, writer, Ending(status="failed"), None)
+        await writer.close()
+    unended = await Responses(db).get("default", record.id)
+    assert unended is not None
+    assert unended.status == "in_progress"

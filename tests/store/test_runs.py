@@ -56,6 +56,22 @@ async def test_a_checkpoint_is_committed_with_the_entries_before_it(db: Database
     assert await _read(journal, changed.id) == entries(0, 3)
 
 
+async def test_a_process_whose_run_was_taken_over_does_not_end_it(db: Database) -> None:
+    responses = Responses(db)
+    record = await responses.insert(a_response(owner="asleep"), checkpoint=b"kept")
+    (claim,) = await Runs(db).take_over("awake", silent_since=5, at=6)
+    with pytest.raises(StoreFailed, match=TAKEN_OVER):
+        await responses.finish(record.id, status="failed", completed_at=7, epoch=FIRST_EPOCH)
+
+    unended = await responses.get("default", record.id)
+    assert unended is not None
+    assert unended.status == "in_progress"
+    (again,) = await Runs(db).take_over("third", silent_since=6, at=7)
+    assert again.checkpoint == b"kept"
+    assert not await responses.finish("resp_unknown", status="failed", completed_at=7, epoch=claim.epoch)
+    assert await responses.finish(record.id, status="completed", completed_at=8, epoch=again.epoch)
+
+
 async def test_a_process_whose_run_was_taken_over_appends_nothing_more(db: Database, journal: Journal) -> None:
     """Also not in one batch with logs of others, which are kept."""
     responses = Responses(db)

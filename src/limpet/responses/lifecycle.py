@@ -90,6 +90,7 @@ class ResponseLifecycle:
                 counted=self._spendings.record(record, own, usage),
                 event=f"response.{ending.status}" if record.background else None,
                 turn=conversation_turn(record, writer.snapshot.items(), status=ending.status),
+                epoch=writer.epoch,
             )
         await self._spendings.end(record)
         ended = response_object(

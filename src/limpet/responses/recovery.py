@@ -32,10 +32,21 @@ from limpet.responses.writer import Writer
 from limpet.store.entries import Entry
 from limpet.store.executions import Executions
 from limpet.store.journal import Journal
-from limpet.store.responses import ResponseRecord
+from limpet.store.responses import FIRST_EPOCH, ResponseRecord
 from limpet.store.runs import RunClaim
 
 Json = dict[str, Any]
+MOST_TAKEOVERS = 8  # of one run: one that ends each gateway which carries it must not do so for ever
+
+
+class RunTakenUpTooOften(LimpetError):
+    """Its gateway ended or was silent again and again while it carried the run, which may be through the run itself."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"This response was begun anew {MOST_TAKEOVERS} times behind a gateway that had ended or was silent, and did not come to its "
+            "end. What it had said until then is kept."
+        )
 
 
 class RunUnreadable(LimpetError):
@@ -61,8 +72,10 @@ class Recovery:
         return self._writer(claim, await self._entries(record.id), told_from=None)
 
     async def resume(self, record: ResponseRecord, claim: RunClaim, *, keeps_commands: Callable[[], bool]) -> Prepared:
-        """A run that goes on, with its writer. Raises RunUnreadable, or the RequestError of a request that could not be prepared again;
-        then no journal is open."""
+        """A run that goes on, with its writer. Raises RunUnreadable, RunTakenUpTooOften, or the RequestError of a request that could not
+        be prepared again; then no journal is open."""
+        if claim.epoch - FIRST_EPOCH > MOST_TAKEOVERS:
+            raise RunTakenUpTooOften
         progress = checkpoints.read(claim.checkpoint)
         if progress is None:
             raise RunUnreadable

@@ -58,6 +58,11 @@ class Writer:
         """The number of the next event."""
         return self._next
 
+    @property
+    def epoch(self) -> int | None:
+        """That of the run which is told, where it is one."""
+        return self._log.epoch
+
     def take_told(self) -> tuple[Entry, dict[str, Any]] | None:
         """The next event that was told before, with its whole payload, now part of the snapshot; None where there is none."""
         if not self._told:

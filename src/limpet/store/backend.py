@@ -9,6 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from limpet.store.entries import Row
 
+TAKEN_OVER = "Another process carries this response now; what this one appends to it is refused."
+
 
 class Engines(NamedTuple):
     """`direct` for work that passes between threads by itself, the others for the loop; each once for reading, where every statement stands

@@ -16,7 +16,7 @@ from anyio import to_thread
 from sqlalchemy import delete
 
 from limpet.core.errors import LimpetError, StoreFailed
-from limpet.store.backend import JournalWriter, TakenOver
+from limpet.store.backend import TAKEN_OVER, JournalWriter, TakenOver
 from limpet.store.database import Database
 from limpet.store.entries import Entry, row_of
 from limpet.store.open_journal import OpenJournal
@@ -27,7 +27,7 @@ from limpet.store.tables import journal
 UNCOMMITTED_ENTRIES = 1000
 UNCOMMITTED_BYTES = 4 * 1024 * 1024
 
-TAKEN_OVER = "Another process carries this response now; what this one appends to it is refused."
+__all__ = ["TAKEN_OVER", "Journal"]
 
 
 @dataclass(slots=True)

@@ -18,6 +18,9 @@ from limpet.store.notices import JOURNAL, POLL, Bell, Notices
 from limpet.store.responses import UNFINISHED
 from limpet.store.tables import journal, responses
 
+LAST_LOOKS = 10  # for the last event, which is written behind the end of the row
+LAST_PAUSE = 0.1  # seconds between two of them
+
 
 class RemoteJournals:
     """What no process but the writer has in memory. `async with` listens for news of it, where other gateways may write."""
@@ -47,6 +50,7 @@ class RemoteJournals:
     ) -> AsyncIterator[list[Entry]]:
         """The committed entries behind `after`; where it `follows`, then each once it is committed, until the response has ended. Never
         empty ones. `last` is the entry with that number, where the caller has read it."""
+        looks = LAST_LOOKS
         while not self._is_stopped and (last is None or last.type not in TERMINAL):
             news = self._bell.waiting(response_id)
             try:
@@ -57,8 +61,10 @@ class RemoteJournals:
                     after = last.seq
                     yield page
                 if not goes_on:
-                    return
-                with anyio.move_on_after(POLL):
+                    if not follows or last is None or last.type in TERMINAL or looks == 0:
+                        return
+                    looks -= 1
+                with anyio.move_on_after(POLL if goes_on else LAST_PAUSE):
                     await news.wait()
             finally:
                 self._bell.drop(response_id, news)

@@ -6,7 +6,9 @@ from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import Connection, Integer, delete, func, insert, select, update
 
+from limpet.core.errors import StoreFailed
 from limpet.core.events import RESPONSE_MOVES, move
+from limpet.store.backend import TAKEN_OVER
 from limpet.store.conversations import ConversationTurn, enter, leave
 from limpet.store.database import Database
 from limpet.store.idempotency import IdempotencyKey, put_key
@@ -133,10 +135,13 @@ class Responses:
         counted: UsageRecord | None = None,
         event: str | None = None,
         turn: ConversationTurn | None = None,
+        epoch: int | None = None,
     ) -> bool:
         """End it. False, and nothing changed, when the table of moves has no way from its status to this one: it had ended
         already, or is not there. So of two ends the first one holds. `items` are the ids under which `holding` finds it; `counted` is what
-        it adds to its tenant's usage, `event` what endpoints are told of it, `turn` what its conversation gets of it."""
+        it adds to its tenant's usage, `event` what endpoints are told of it, `turn` what its conversation gets of it. `epoch` is the one
+        under which its run is carried here, None where it is no run: StoreFailed, and nothing changed, where another process has taken
+        the run over."""
         may_end = [before for before, after in RESPONSE_MOVES.items() if status in after]
         query = (
             update(responses)
@@ -148,8 +153,7 @@ class Responses:
         def end(connection: Connection) -> bool:
             tenant = connection.execute(query).scalar_one_or_none()
             if tenant is not None:
-                over = update(runs).where(runs.c.response_id == id).values(checkpoint=None, sealed=None)
-                connection.execute(over)
+                _end_run(connection, id, epoch)
             if tenant is not None and event is not None:
                 enqueue_event(connection, tenant, event, id, at=completed_at)
             if tenant is not None and counted is not None:
@@ -252,6 +256,16 @@ class Responses:
         query = select(responses).where(responses.c.status.in_(UNFINISHED)).order_by(responses.c.number)
         async with self._db.reading() as connection:
             return [record_of(ResponseRecord, row) for row in await connection.execute(query)]
+
+
+def _end_run(connection: Connection, id: str, epoch: int | None) -> None:
+    """Forget what its next carrier would need. StoreFailed where `epoch` is not the newest."""
+    carried = runs.c.response_id == id
+    if epoch is not None:
+        carried &= runs.c.epoch == epoch
+    ended = connection.execute(update(runs).where(carried).values(checkpoint=None, sealed=None))
+    if epoch is not None and ended.rowcount == 0:
+        raise StoreFailed(TAKEN_OVER)
 
 
 def _remove(connection: Connection, ids: Sequence[str]) -> None:
