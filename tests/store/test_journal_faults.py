@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
 WRITER = "tests.store.endless_writer"
 # Makes every write behind the first 600 kB of a file fail, in this process only.
-LIMITED = f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, {resource.RLIM_INFINITY})); "
+LIMITED = f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, {resource.RLIM_INFINITY})); "
 
 
 async def flushed_until_killed(home: Path, *, lines: int) -> dict[str, int]:

@@ -88,7 +88,13 @@ STRANGE = {
     ),
     "an-error-event-of-its-own": (
         Raw({"type": "error", "error": {"type": "overloaded_error", "message": "Busy."}}),
-        {"error": {"code": "server_error", "message": "Busy. (The provider's code is overloaded_error.)"}},
+        {
+            "error": {
+                "code": "server_error",
+                "message": "Busy. (The provider's code is overloaded_error.)",
+                "type": "overloaded_error",
+            }
+        },
     ),
     "a-reason-of-its-own": (
         ended("response.incomplete", incomplete_details={"reason": "stop_sequence"}),

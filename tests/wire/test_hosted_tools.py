@@ -253,7 +253,7 @@ def test_a_tool_in_a_namespace_can_be_chosen(
     voice.play("Fine.")
     events_of(speaking_gateway, model=voice.model, input="go", tools=[CRM], tool_choice=choice)
 
-    assert f"crm__{choice['name']}" in json.dumps(voice.bodies[0]["tool_choice"])
+    assert f"crm__{choice['name']}" in json.dumps(voice.told[0].choice)
 
 
 @pytest.mark.parametrize(

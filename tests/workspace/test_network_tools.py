@@ -25,6 +25,8 @@ from tests.support.internet import Internet, internet
 from tests.support.internet_servers import HERE
 from tests.support.users import user_of_this_worker
 
+# All tools run in the fixture, one after the other: 16 s on a quiet machine, minutes on a busy one.
+pytestmark = pytest.mark.timeout(900)
 FILES = "files.good.example"
 URL = f"https://{FILES}"
 SCRIPT = Path(__file__).with_name("tools_through_a_door.sh").read_text()
