@@ -226,15 +226,16 @@ async def test_a_box_that_died_is_replaced_on_the_same_files_and_the_next_lease_
     assert third.note is None
 
 
-async def test_a_new_process_finds_the_container_and_sweeps_what_no_container_owns(
+async def test_a_new_process_finds_the_container_and_sweeps_what_has_ended(
     db: Database, tmp_path: Path, clock: TurnedClock
 ) -> None:
     async with LocalRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as before:
-        mine = await new(before)
+        mine, ended = await new(before), await new(before)
         async with before.lease(TENANT, mine) as lease:
             await lease.shell.run("echo kept > file")
-    (tmp_path / "boxes" / new_id(CONTAINER) / "data").mkdir(parents=True)
+    (tmp_path / "boxes" / ended / "data").mkdir(parents=True, exist_ok=True)
     (tmp_path / "boxes" / "the-runtimes-own").mkdir()
+    await Containers(db).update(ended, status="expired", ended_at=1 * MICROSECONDS)
 
     async with LocalRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as after:
         assert boxes_of(tmp_path) == [mine, "the-runtimes-own"]
@@ -244,6 +245,20 @@ async def test_a_new_process_finds_the_container_and_sweeps_what_no_container_ow
 
     assert result.stdout == b"kept\n"
     assert lease.note is not None
+
+
+async def test_with_an_empty_database_no_containers_files_are_removed(
+    db: Database, tmp_path: Path, clock: TurnedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = tmp_path / "boxes" / new_id(CONTAINER) / "data"
+    files.mkdir(parents=True)
+    (files / "file").write_text("kept")
+
+    async with LocalRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as after:
+        assert after.swept == ()
+
+    assert (files / "file").read_text() == "kept"
+    assert files.parent.name in caplog.text and "the database does not know" in caplog.text
 
 
 async def test_a_container_that_ended_never_runs_again(containers: ContainerManager, db: Database) -> None:

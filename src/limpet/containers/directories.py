@@ -1,5 +1,6 @@
 """Where the files of containers lie on this host: their directories, made, found and removed. Boots nothing."""
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from limpet.core.ids import CONTAINER, is_id
 from limpet.core.ports import Files
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.store.containers import ContainerRecord, Containers
+
+log = logging.getLogger("limpet.containers")
 
 
 class ContainerDirectories:
@@ -57,30 +60,42 @@ class ContainerDirectories:
             await to_thread.run_sync(make_passable, self._named)
 
     async def sweep(self, running: Sequence[ContainerRecord], rows: Containers) -> list[str]:
-        """Remove those of containers that have ended; one sentence each."""
-        living, swept = frozenset(record.id for record in running), []
-        for directory in await self._found(running, rows):
-            # The runtime keeps boxes' own things there too, under names of its own.
-            name = original_name(directory.name)
-            if is_id(name, prefix=CONTAINER) and name not in living:
-                try:
-                    await self.remover.remove(directory)
-                    swept.append(f"Removed the directory {directory} of a container that has ended.")
-                except OSError as error:
-                    # No reason not to serve the others; the operator reads it.
-                    swept.append(f"Could not remove the directory {directory} of a container that has ended: {error}.")
+        """Remove those of containers that have ended; one sentence each. Those of this home that have no row at all are left, and logged:
+        the database may be another one than theirs."""
+        # The runtime keeps boxes' own things there too, under names of its own.
+        found = {
+            directory: name
+            for root in await self._roots(running)
+            for directory in await to_thread.run_sync(_entries, root)
+            if is_id(name := original_name(directory.name), prefix=CONTAINER)
+        }
+        ended = await rows.ended(found.values())
+        swept = []
+        for directory in (directory for directory, name in found.items() if name in ended):
+            try:
+                await self.remover.remove(directory)
+                swept.append(f"Removed the directory {directory} of a container that has ended.")
+            except OSError as error:
+                # No reason not to serve the others; the operator reads it.
+                swept.append(f"Could not remove the directory {directory} of a container that has ended: {error}.")
+        known = await rows.known([name for directory, name in found.items() if directory.parent == self._at_home])
+        unknown = [each for each, name in found.items() if each.parent == self._at_home and name not in known]
+        if unknown:
+            log.warning(
+                "%d directories in %s, %s among them, are of containers that the database does not know. They are left as they are: "
+                "if it is the right database, remove them by hand.",
+                len(unknown),
+                self._at_home,
+                unknown[0].name,
+            )
         return swept
 
-    async def _found(self, running: Sequence[ContainerRecord], rows: Containers) -> list[Path]:
-        """Those that containers of this home may have left: all in it, and elsewhere those of ended containers that are its own. Another
-        gateway's may lie beside them there."""
-        elsewhere = {Path(record.directory) for record in running if record.directory is not None} - {self._at_home}
+    async def _roots(self, running: Sequence[ContainerRecord]) -> list[Path]:
+        """Where those of this home's containers lie. Another gateway's may lie beside them, but for those in the home."""
+        elsewhere = {Path(record.directory) for record in running if record.directory is not None}
         if self._named is not None:
             elsewhere.add(self._named)
-        found = [directory for root in sorted(elsewhere) for directory in await to_thread.run_sync(_entries, root)]
-        ours = await rows.ended([original_name(directory.name) for directory in found])
-        at_home = await to_thread.run_sync(_entries, self._at_home)
-        return [*at_home, *(directory for directory in found if original_name(directory.name) in ours)]
+        return [self._at_home, *sorted(elsewhere - {self._at_home})]
 
 
 def make_passable(directory: Path) -> None:

@@ -178,13 +178,11 @@ class Containers:
 
     async def ended(self, ids: Collection[str]) -> set[str]:
         """Those of these ids, of every tenant, whose container is not running any more."""
-        wanted, ended = list(ids), set[str]()
-        for start in range(0, len(wanted), AT_ONCE):
-            some = containers.c.id.in_(wanted[start : start + AT_ONCE])
-            query = select(containers.c.id).where(some, containers.c.status != "running")
-            async with self._db.reading() as connection:
-                ended |= set((await connection.execute(query)).scalars())
-        return ended
+        return await self._ids(ids, containers.c.status != "running")
+
+    async def known(self, ids: Collection[str]) -> set[str]:
+        """Those of these ids that have a row, of every tenant and status."""
+        return await self._ids(ids)
 
     async def next_user_id(self, first: int, count: int) -> int:
         """A host user from `first` on that was never given out. Raises StoreFailed when all `count` of them were."""
@@ -215,6 +213,14 @@ class Containers:
 
         row = await self._db.write(work)
         return None if row is None else record_of(ContainerRecord, row)
+
+    async def _ids(self, ids: Collection[str], *where: ColumnElement[bool]) -> set[str]:
+        wanted, found = [*ids], set[str]()
+        for start in range(0, len(wanted), AT_ONCE):
+            query = select(containers.c.id).where(containers.c.id.in_(wanted[start : start + AT_ONCE]), *where)
+            async with self._db.reading() as connection:
+                found |= set((await connection.execute(query)).scalars())
+        return found
 
     async def _all(self, *where: ColumnElement[bool]) -> list[ContainerRecord]:
         query = select(containers).where(*where).order_by(containers.c.number)
