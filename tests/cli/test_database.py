@@ -29,6 +29,7 @@ def test_tables_are_made_looked_at_and_backed_up_by_hand(tmp_path: Path) -> None
     limpet(home, "keys", "create", "mine")
     assert "rows of sqlite:" in limpet(home, "backup", str(file))
     assert file.stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "one"]
     assert "exists; name a new one" in limpet(home, "backup", str(file), code=2)
     limpet(other, "restore", str(file))
     assert limpet(home, "keys", "list") == limpet(other, "keys", "list")

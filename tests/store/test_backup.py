@@ -24,6 +24,7 @@ from limpet.store.settings import DatabaseSettings
 from tests.store.samples import a_container, a_file, a_response, an_execution, entries
 
 pytestmark = pytest.mark.anyio
+MIB = 1024 * 1024
 
 
 class Empty:
@@ -92,6 +93,31 @@ async def test_all_rows_are_there_again_and_new_ones_are_numbered_behind_them(
         assert (await Containers(db).insert(a_container())).number == 2
     with pytest.raises(DatabaseUnusable, match="It has tables already"):
         await to_thread.run_sync(lambda: backup.restored(backend_of(new, home=tmp_path), file, home="home_1"))
+
+
+def test_large_rows_lie_in_several_frames_and_are_all_read_again(tmp_path: Path) -> None:
+    rows = [[number, b"\0" * (6 * MIB)] for number in range(7)] + [[7, b"small"]]
+    file = tmp_path / "backup"
+
+    assert backup.write(backup.Contents("1", [backup.Rows("blob_parts", ["number", "data"], rows)]), file) == 8
+
+    with gzip.open(file) as plain:
+        lengths = []
+        while prefix := plain.read(4):
+            lengths.append(int.from_bytes(prefix, "big"))
+            plain.seek(lengths[-1], 1)
+    assert max(lengths) < backup.FRAME_BYTES + 7 * MIB
+    assert [row for some in backup.read(file).rows for row in some.rows] == rows
+
+
+def test_a_backup_follows_no_link_and_opens_no_file_that_is_there(tmp_path: Path) -> None:
+    theirs, link = tmp_path / "theirs", tmp_path / "link"
+    theirs.write_text("kept")
+    link.symlink_to(theirs)
+    for file in (theirs, link):
+        with pytest.raises(FileExistsError):
+            backup.write(backup.Contents("1", []), file)
+    assert theirs.read_text() == "kept"
 
 
 async def test_a_database_is_moved_as_a_whole_or_not_at_all(empty: Empty, tmp_path: Path) -> None:

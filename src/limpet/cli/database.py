@@ -1,5 +1,8 @@
 """`limpet db`, `limpet backup` and `limpet restore`: the database of a gateway, its tables and its rows."""
 
+import errno
+import os
+import secrets
 import sys
 from pathlib import Path
 
@@ -65,15 +68,19 @@ def move(target: str, config: Path | None) -> None:
 def make_backup(file: Path, config: Path | None) -> None:
     """The gateway may serve meanwhile: the backup has what was there when it began."""
     settings = _settings(config)
-    if file.exists():
-        raise ConfigInvalid("limpet backup", "FILE", f"{file} exists; name a new one")
+    taken = ConfigInvalid("limpet backup", "FILE", f"{file} exists; name a new one")
+    if os.path.lexists(file):
+        raise taken
     backend = backend_of(settings.database, home=settings.home)
     if backend.version() is None:
         raise ConfigInvalid("limpet backup", "[database] url", f"{backend.shown} has no data")
-    unfinished = file.with_name(f"{file.name}.unfinished")
+    # A name that others who may write to the directory cannot make first.
+    unfinished = file.with_name(f".limpet-{secrets.token_hex(16)}.unfinished")
     try:
         count = backup.backed_up(backend, unfinished)
-        unfinished.rename(file)
+        _name(unfinished, file)
+    except FileExistsError as error:
+        raise taken from error
     finally:
         unfinished.unlink(missing_ok=True)
     print(f"{count} rows of {backend.shown} are in {file}.")
@@ -86,6 +93,21 @@ def restore(file: Path, config: Path | None) -> None:
     backend = backend_of(settings.database, home=settings.home)
     count = _alone(settings, lambda home: backup.restored(backend, file, home=home))
     print(f"{count} rows of {file} are in {backend.shown}.")
+
+
+def _name(unfinished: Path, file: Path) -> None:
+    """Give it its name, on disk, if nothing has that. FileExistsError."""
+    try:
+        os.link(unfinished, file)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        unfinished.rename(file)  # its file system has no links
+    directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def _settings(config: Path | None) -> Config:

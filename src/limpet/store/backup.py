@@ -6,9 +6,10 @@ files or in a bucket are not in it.
 """
 
 import gzip
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, MetaData, Table, insert, select, text
@@ -19,7 +20,8 @@ from limpet.store.schema import VERSIONS, upgrade
 
 FORMAT = 1
 ROWS_AT_ONCE = 200
-MOST = 1 << 30  # bytes of a frame; a blob's part and a journal's event have much less
+FRAME_BYTES = 16 * 1024 * 1024  # of rows; the last one of a frame may go beyond
+MOST = 1 << 30  # bytes of a frame, which one row may have
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
@@ -32,6 +34,13 @@ class BackupUnreadable(StoreError):
 
     def __init__(self, file: Path, reason: str) -> None:
         super().__init__(f"The backup {file} cannot be used: {reason}")
+
+
+class BackupImpossible(StoreError):
+    """A row is larger than a backup can hold."""
+
+    def __init__(self) -> None:
+        super().__init__(f"A row has more than {MOST} bytes, which no backup can hold. Copy the database itself.")
 
 
 class Rows(NamedTuple):
@@ -82,19 +91,43 @@ def fill(connection: Connection, contents: Contents, *, home: str) -> int:
 
 
 def write(contents: Contents, file: Path) -> int:
-    """Returns how many rows there are. The file is made anew, for this user alone."""
+    """Returns how many rows there are. The file is made anew, for this user alone, and is on disk then. FileExistsError where something
+    has its name; BackupImpossible."""
     count, table = 0, None
-    file.touch(mode=0o600)
-    with gzip.open(file, "wb", compresslevel=6) as out:
-        _put(out, {"limpet_backup": FORMAT, "version": contents.version})
-        for some in contents.rows:
-            if some.table != table:
-                table = some.table
-                _put(out, {"table": table, "columns": list(some.columns)})
-            _put(out, list(some.rows))
-            count += len(some.rows)
-        _put(out, {"rows": count})
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as plain:
+        with gzip.open(plain, "wb", compresslevel=6) as out:
+            _put(out, _encode({"limpet_backup": FORMAT, "version": contents.version}))
+            for some in contents.rows:
+                if some.table != table:
+                    table = some.table
+                    _put(out, _encode({"table": table, "columns": list(some.columns)}))
+                for frame in _frames_of(some.rows):
+                    _put(out, frame)
+                count += len(some.rows)
+            _put(out, _encode({"rows": count}))
+        plain.flush()
+        os.fsync(descriptor)
     return count
+
+
+def _frames_of(rows: Sequence[Sequence[Any]]) -> Iterator[bytes]:
+    """Lists of them, in MessagePack, each ended by its bytes."""
+    some: list[bytes] = []
+    size = 0
+    for row in rows:
+        some.append(_encode(row))
+        size += len(some[-1])
+        if size >= FRAME_BYTES:
+            yield _list_of(some)
+            some, size = [], 0
+    if some:
+        yield _list_of(some)
+
+
+def _list_of(encoded: Sequence[bytes]) -> bytes:
+    """Of values that are encoded already: MessagePack's array 32."""
+    return b"".join((b"\xdd", len(encoded).to_bytes(4, "big"), *encoded))
 
 
 def read(file: Path) -> Contents:
@@ -147,8 +180,9 @@ def _continue_numbers(connection: Connection, tables: Iterable[Table]) -> None:
             )
 
 
-def _put(out: gzip.GzipFile, frame: Any) -> None:
-    data = _encode(frame)
+def _put(out: BinaryIO, data: bytes) -> None:
+    if len(data) > MOST:
+        raise BackupImpossible
     out.write(len(data).to_bytes(4, "big"))
     out.write(data)
 
