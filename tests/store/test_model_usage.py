@@ -44,3 +44,11 @@ async def test_of_two_ends_of_a_response_one_is_counted(db: Database) -> None:
 
     assert ends == [True, False]
     assert (await usage.total("default", since=0)).responses == 1
+
+
+async def test_a_name_with_a_nul_is_counted_in_every_database(db: Database) -> None:
+    usage = ModelUsage(db)
+    await usage.count(used(HOUR, tenant="a\0b", model="m\0"))
+    (hour,) = await usage.hours("a\0b", since=HOUR, until=2 * HOUR)
+    assert hour.model in ("m\0", "m\u2400")
+    assert hour.counts.responses == 1

@@ -6,8 +6,10 @@ Unknown fields of tools and items are kept; unknown fields of the request itself
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
+from unicodedata import category
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
+from pydantic_core import PydanticCustomError
 
 from limpet.core.errors import RequestInvalid
 from limpet.responses.compaction_settings import LEAST_THRESHOLD, Strategy
@@ -26,6 +28,14 @@ _NOT_BUILT = {
 }
 
 
+def _without_control_characters(name: str) -> str:
+    """It is written to logs, metrics and rows of usage, and databases keep no NUL."""
+    if any(category(letter) in ("Cc", "Cs") for letter in name):
+        raise PydanticCustomError("model_name", "Input should be a name without control characters")
+    return name
+
+
+ModelName = Annotated[StrictStr, Field(min_length=1, max_length=512), AfterValidator(_without_control_characters)]
 Metadata = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[StrictStr, Field(max_length=512)]], Field(max_length=16)
 ]
@@ -134,7 +144,7 @@ class CreateRequest(BaseModel):
     """The fields that the gateway itself reads, and the bounds of OpenAI's schema."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
-    model: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    model: ModelName
     input: StrictStr | list[dict[str, Any]] | None = None
     instructions: StrictStr | None = None
     tools: list[dict[str, Any]] | None = None

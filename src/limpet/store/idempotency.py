@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, select, text
+from sqlalchemy import Connection, bindparam, delete, select, text
 
 from limpet.core.errors import StoreError
+from limpet.store.columns import Text
 from limpet.store.database import Database
 from limpet.store.tables import idempotency_keys
 
@@ -12,7 +13,7 @@ from limpet.store.tables import idempotency_keys
 _PUT = text(
     "INSERT INTO idempotency_keys (tenant, key, digest, response_id) VALUES (:tenant, :key, :digest, :response_id) "
     "ON CONFLICT (tenant, key) DO NOTHING"
-)
+).bindparams(bindparam("tenant", type_=Text), bindparam("key", type_=Text))
 
 
 class IdempotencyKeyTaken(StoreError):

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, bindparam, func, select, text
 
 from limpet.core.clock import MICROSECONDS
+from limpet.store.columns import Text
 from limpet.store.database import Database
 from limpet.store.tables import usage_hours
 
@@ -41,7 +42,7 @@ _ADD = text(
     f"VALUES (:tenant, :hour, :model, {', '.join(f':{name}' for name in _NAMES)}) "
     "ON CONFLICT (tenant, hour, model) DO UPDATE SET "
     + ", ".join(f"{name} = {usage_hours.name}.{name} + excluded.{name}" for name in _NAMES)
-)
+).bindparams(bindparam("tenant", type_=Text), bindparam("model", type_=Text))
 
 
 def count_usage(connection: Connection, record: UsageRecord) -> None:

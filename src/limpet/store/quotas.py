@@ -4,10 +4,11 @@
 databases with row locks the tenant's row of `counters` is the lock, until the transaction ends. What is counted is counted behind it.
 """
 
-from sqlalchemy import Connection, Select, func, select, text
+from sqlalchemy import Connection, Select, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from limpet.core.errors import QuotaExceeded
+from limpet.store.columns import Text
 from limpet.store.settings import QuotaSettings
 from limpet.store.tables import blobs, container_files, containers
 
@@ -16,7 +17,7 @@ LOCK = "quota"
 _HOLD = text(
     "INSERT INTO counters (tenant, name, value) VALUES (:tenant, :name, 0) "
     "ON CONFLICT (tenant, name) DO UPDATE SET value = counters.value + 1"
-)
+).bindparams(bindparam("tenant", type_=Text), bindparam("name", type_=Text))
 
 
 def bytes_of(tenant: str) -> Select[int]:

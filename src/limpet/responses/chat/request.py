@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, TypeAdapter
 
 from limpet.core.errors import RequestInvalid
-from limpet.responses.request import Metadata
+from limpet.responses.request import Metadata, ModelName
 from limpet.responses.validation import validated
 
 Json = dict[str, Any]
@@ -57,7 +57,7 @@ class ChatBody(BaseModel):
     """The fields that the gateway reads."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
-    model: Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    model: ModelName
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
