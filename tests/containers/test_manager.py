@@ -258,7 +258,8 @@ async def test_with_an_empty_database_no_containers_files_are_removed(
         assert after.swept == ()
 
     assert (files / "file").read_text() == "kept"
-    assert files.parent.name in caplog.text and "the database does not know" in caplog.text
+    assert files.parent.name in caplog.text
+    assert "the database does not know" in caplog.text
 
 
 async def test_a_container_that_ended_never_runs_again(containers: ContainerManager, db: Database) -> None:

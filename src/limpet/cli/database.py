@@ -47,7 +47,7 @@ def check(config: Path | None) -> int:
 
 
 def move(target: str, config: Path | None) -> None:
-    """Copies every row to an empty database, while no gateway of this home serves."""
+    """Copies every row to an empty database. The lock is this home's: stop the gateways of other homes on it before."""
     settings = _settings(config)
     wanted = DatabaseSettings(url=target)
     for _, problem in wanted.conflicts():
@@ -88,7 +88,7 @@ def make_backup(file: Path, config: Path | None) -> None:
 
 
 def restore(file: Path, config: Path | None) -> None:
-    """Into an empty database, while no gateway of this home serves."""
+    """Into an empty database. The lock is this home's: start no gateway of another home on it before it is full."""
     settings = _settings(config)
     backend = backend_of(settings.database, home=settings.home)
     count = _alone(settings, lambda home: backup.restored(backend, file, home=home))

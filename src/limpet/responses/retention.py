@@ -11,7 +11,7 @@ from limpet.core.errors import StoreError
 from limpet.store.responses import Responses
 
 DAY = 86_400
-AT_ONCE = 100  # responses of one transaction
+AT_ONCE = 5  # responses of one transaction, each with all its events: other writers wait for it
 PAUSE = 0.05  # seconds between two of them, in which others write
 EVERY = 3600.0  # seconds between two sweeps
 log = structlog.get_logger()
