@@ -9,7 +9,7 @@ import gzip
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, MetaData, Table, insert, select, text
@@ -180,7 +180,7 @@ def _continue_numbers(connection: Connection, tables: Iterable[Table]) -> None:
             )
 
 
-def _put(out: BinaryIO, data: bytes) -> None:
+def _put(out: gzip.GzipFile, data: bytes) -> None:
     if len(data) > MOST:
         raise BackupImpossible
     out.write(len(data).to_bytes(4, "big"))
