@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
+from anyio import to_thread
+
 from limpet.core import ids
 from limpet.core.clock import Clock, seconds
 from limpet.core.errors import RequestInvalid, UpstreamRefused
@@ -114,8 +116,9 @@ class CompactEndpoint:
                 summarised=[item for item in transcript if id(item) in gone or is_user_message(item)],
             )
             items, usage = made.items, made.summary.usage
+        sealer = self._context.sealer_of(tenant)
         try:
-            sealed = self._context.sealer_of(tenant).seal(CompactedContext(items=items, covered=digests(rest)))
+            sealed = await to_thread.run_sync(lambda: sealer.seal(CompactedContext(items=items, covered=digests(rest))))
         except CompactionTooLarge as problem:
             raise RequestInvalid(problem.message, param="input", code="invalid_value") from problem
         compaction = {"id": ids.new_id(ids.COMPACTION), "type": "compaction", "encrypted_content": sealed}

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import structlog
+from anyio import to_thread
 
 from limpet.core import events as ev
 from limpet.core import ids
@@ -92,14 +93,16 @@ class Compactor:
             return transcript
         facts = await self.facts(transcript)
         plan = self._plan(transcript, tokens, facts)
-        if begun is None and not self.order.is_triggered and (plan is None or _is_too_large(transcript, plan)):
+        if (
+            begun is None
+            and not self.order.is_triggered
+            and (plan is None or await to_thread.run_sync(_is_too_large, transcript, plan))
+        ):
             return transcript
         index, item = begun or await self._begin(writer)
         replacement = await self._replaced(transcript, plan, facts, attempt_id=f"{self.response_id}.{item['id']}")
         left = self.estimate(replacement.items)
-        sealed = self.sealer.seal(
-            CompactedContext(items=replacement.items, covered=self._covered(transcript, replacement.dropped))
-        )
+        sealed = await to_thread.run_sync(self._sealed, transcript, replacement)
         _charge(progress, replacement.summary.usage)
         await writer.tell(ev.ITEM_DONE, output_index=index, item={**item, "encrypted_content": sealed})
         progress.next = writer.snapshot.next_index
@@ -160,6 +163,10 @@ class Compactor:
         return await replaced(
             transcript, plan, order=self.order, summariser=self.summariser, facts=facts, attempt_id=attempt_id
         )
+
+    def _sealed(self, transcript: Sequence[Json], replacement: Replacement) -> str:
+        covered = self._covered(transcript, replacement.dropped)
+        return self.sealer.seal(CompactedContext(items=replacement.items, covered=covered))
 
     def _covered(self, transcript: Sequence[Json], dropped: Sequence[Json]) -> list[str]:
         """A client that asked for the compaction may keep messages of the user beside it: those that it does not hold whole are told."""
