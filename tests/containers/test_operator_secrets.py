@@ -41,6 +41,21 @@ async def test_a_file_is_read_again_when_it_changes_and_the_value_before_is_stil
         assert "third" not in hide_secrets("an error with the-third-value in it")
 
 
+async def test_a_secret_that_is_rotated_to_no_text_keeps_its_value_and_so_do_the_others(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("BROKEN", "LATIN", "FINE")}
+    for file in files.values():
+        file.write_text("the-first-value")
+    settings = {name: DomainSecret(allowed_hosts=HOSTS, file=file) for name, file in files.items()}
+    async with OperatorSecrets(settings) as held:
+        # No file does this today; what a later change lets out must not end the gateway either.
+        settings["BROKEN"] = DomainSecret(allowed_hosts=HOSTS, file=Path("a\0b"))
+        files["LATIN"].write_bytes(b"caf\xe9-in-latin-1-longer")
+        files["FINE"].write_text("the-second-value-is-longer")
+        await held.refresh()
+        assert held.values("BROKEN") == held.values("LATIN") == (b"the-first-value",)
+        assert held.value("FINE") == b"the-second-value-is-longer"
+
+
 async def test_a_command_is_run_again_when_its_time_is_over(tmp_path: Path, clock: TurnedClock) -> None:
     counts = f"echo run >> {tmp_path / 'runs'}; echo value-of-run-$(wc -l < {tmp_path / 'runs'}); echo noise >&2"
     async with secrets(clock, command=("sh", "-c", counts), refresh_secs=60.0) as held:
@@ -60,6 +75,7 @@ async def test_a_command_is_run_again_when_its_time_is_over(tmp_path: Path, cloc
         (("/nowhere/vault",), "cannot be run"),
         (("true",), "empty"),
         (("printf", "canary\\nagain"), "control characters"),
+        (("printf", "canary\\351"), "not UTF-8"),
     ],
 )
 async def test_what_cannot_be_read_keeps_the_gateway_from_starting(command: tuple[str, ...], why: str) -> None:

@@ -34,6 +34,11 @@ def test_the_longer_of_two_goes_first_so_that_no_rest_of_it_stays() -> None:
     assert hide_secrets(f"<{LONG}>") == "<[REDACTED]>"
 
 
+def test_a_value_that_is_no_text_is_hidden_too() -> None:
+    protect([Secret("caf\udce9-of-latin")])
+    assert hide_secrets("<caf\udce9-of-latin>") == "<[REDACTED]>"
+
+
 def test_three_characters_and_placeholders_of_local_servers_stay() -> None:
     assert hide_secrets("abc ollama") == "abc ollama"
     assert spellings(Secret("ollama")) == spellings(Secret("abc")) == spellings(None) == ()

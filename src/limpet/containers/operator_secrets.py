@@ -85,10 +85,12 @@ class OperatorSecrets:
                 if not await self._may_have_changed(secret, current):
                     continue
                 found = await self._read(name, secret)
-            except SecretUnreadable as problem:
+            except Exception as problem:  # one secret ends neither the others nor the gateway; its last value stays
                 current.read_at = self._clock.monotonic()
                 if name not in self._failing:
-                    log.warning("secret_not_read_again", secret=name, reason=f"{problem}")
+                    # The text of another exception may hold the value.
+                    reason = f"{problem}" if isinstance(problem, SecretUnreadable) else type(problem).__name__
+                    log.warning("secret_not_read_again", secret=name, reason=reason)
                 self._failing.add(name)
                 continue
             self._failing.discard(name)
@@ -120,9 +122,11 @@ class OperatorSecrets:
 
 def _checked(name: str, raw: bytes) -> bytes:
     value = raw.removesuffix(b"\n").removesuffix(b"\r")
-    secret = Secret(value.decode(errors="surrogateescape"))
     try:
+        secret = Secret(value.decode())
         sendable(name, secret)
+    except UnicodeDecodeError:
+        raise SecretUnreadable(f"the secret {name} is not UTF-8") from None
     except ValueError as error:
         raise SecretUnreadable(f"{error}, so no head could carry it") from None
     protect([secret])

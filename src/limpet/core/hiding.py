@@ -35,7 +35,7 @@ def spellings(secret: Secret | None) -> tuple[str, ...]:
         escaped,
         escaped.replace("/", "\\/"),
         json.dumps(value, ensure_ascii=False)[1:-1],
-        quote(value, safe=""),
+        quote(value, safe="", errors="surrogatepass"),
         *_encoded(value),
     }
     return tuple(sorted(found, key=len, reverse=True))

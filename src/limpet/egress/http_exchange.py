@@ -40,7 +40,8 @@ _WITHOUT_BODY = frozenset({204, 304})
 
 class Rewriting(Protocol):
     """Changes what passes: a request's head with its whole body, where that has `most_body` bytes at most (else None: it is not
-    changed, but where it is chunked), and the bytes of other bodies piece by piece. The `_end` of a body gives what was held back."""
+    changed, but where it is chunked), and the bytes of other bodies piece by piece. The `_end` of a body gives what was held back.
+    `request` and `sent` raise MalformedHttp for what would become too long."""
 
     @property
     def most_body(self) -> int: ...
@@ -143,11 +144,11 @@ class HttpCarrier:
             return None
         if head.values(b"expect"):  # its program waits for leave to send it (RFC 9110, 10.1.1)
             await self._box.send(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = b""
+        body = bytearray()
         async for piece in _counted(self._box, head.length):
             self._exchange.moved()
             body += piece
-        return body
+        return bytes(body)
 
     async def _asked(
         self, head: RequestHead, body: bytes | None, admitted: Admitted, rewriting: Rewriting | None
@@ -253,6 +254,7 @@ class HttpCarrier:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._box.give_to, upstream, self._exchange.moved)
             while piece := await upstream.some(PIECE):
+                self._exchange.moved()
                 await self._box.send(rewriting.received(piece))
             await self._box.send(rewriting.received_end())
             tasks.cancel_scope.cancel()

@@ -16,11 +16,12 @@ from urllib.parse import quote, quote_plus
 
 from limpet.core.secret import PLACEHOLDER, Secret
 from limpet.egress.host_patterns import HostPattern
-from limpet.egress.http_heads import CHUNKED, Field, RequestHead, ResponseHead
+from limpet.egress.http_heads import CHUNKED, MOST_HEAD, Field, MalformedHttp, RequestHead, ResponseHead
 from limpet.egress.policy import Reason, Refused
 
 LEAST_SCRUBBED = 8  # bytes; what is shorter is found in too much that is no secret
 MOST_BODY = 1 << 18  # bytes of a body with a length in which placeholders are replaced; it is read whole first
+MOST_GROWN = 1 << 20  # bytes of such a body, or of a piece of a chunked one, once the values are in it
 _FORM = b"application/x-www-form-urlencoded"
 _BASIC = b"basic "
 _MASK = b"*"
@@ -123,8 +124,20 @@ def _overlap(data: bytes, needle: bytes) -> int:
     return 0
 
 
+def _with_values(data: bytes, replaced: Iterable[tuple[bytes, bytes]], most: int) -> bytes:
+    """`data` with a value in the place of each placeholder. Raises MalformedHttp, before it grows, where it would become longer than
+    `most` bytes: a placeholder is short, a value long, and a box may write any number of them."""
+    for placeholder, value in replaced:
+        if count := data.count(placeholder):
+            if len(data) + count * (len(value) - len(placeholder)) > most:
+                raise MalformedHttp("too long with its secrets")
+            data = data.replace(placeholder, value)
+    return data
+
+
 class Replacer:
-    """Puts values in the place of placeholders in a stream whose length may change; what could be the beginning of one is held back."""
+    """Puts values in the place of placeholders in a stream whose length may change; what could be the beginning of one is held back.
+    MalformedHttp for a piece that would become longer than MOST_GROWN."""
 
     def __init__(self, replaced: Mapping[bytes, bytes]) -> None:
         self._replaced = replaced
@@ -142,14 +155,12 @@ class Replacer:
 
     def whole(self, data: bytes) -> bytes:
         """All of it at once."""
-        for placeholder, value in self._replaced.items():
-            data = data.replace(placeholder, value)
-        return data
+        return _with_values(data, self._replaced.items(), MOST_GROWN)
 
 
 class SecretRewriting:
     """http_exchange.Rewriting towards one host. `used` are the names of the secrets that were put in. `refusal` is what becomes of a
-    request that carries none."""
+    request that carries none. MalformedHttp where a head would become longer than MOST_HEAD, or a body than MOST_GROWN."""
 
     def __init__(self, head: RequestHead, ours: Sequence[PlacedSecret], *, refusal: Refused | None = None) -> None:
         self._ours = ours
@@ -174,26 +185,29 @@ class SecretRewriting:
             head = replace(head, length=len(body))
         if self._refusal is not None and not self.used:
             return self._refusal
-        fields = [(name, self._placed(value)) for name, value in head.fields if name.lower() not in dropped]
+        in_query = (
+            (secret.placeholder, quote(secret.value, safe="").encode()) for secret in self._ours if secret.in_query
+        )
+        target = _with_values(head.target, in_query, MOST_HEAD)
+        left = MOST_HEAD - len(target)
+        fields: list[Field] = []
+        for name, value in head.fields:
+            if name.lower() not in dropped:
+                fields.append((name, self._placed(value, left)))
+                left -= len(name) + len(fields[-1][1])
+        if left < 0:
+            raise MalformedHttp("too long with its secrets")
         # What is encoded, or a part of the whole, could not be searched.
         fields.append((b"Accept-Encoding", b"identity"))
-        target = head.target
-        for secret in self._ours:
-            if secret.in_query:
-                target = target.replace(secret.placeholder, quote(secret.value, safe="").encode())
         return replace(head, fields=tuple(fields), target=target), body
 
-    def _placed(self, value: bytes) -> bytes:
+    def _placed(self, value: bytes, most: int) -> bytes:
+        ours = [(secret.placeholder, secret.value) for secret in self._ours]
         if value[: len(_BASIC)].lower() == _BASIC:
             decoded = _decoded(value[len(_BASIC) :])
-            if any(secret.placeholder in decoded for secret in self._ours):
-                return value[: len(_BASIC)] + base64.b64encode(self._replaced(decoded))
-        return self._replaced(value)
-
-    def _replaced(self, value: bytes) -> bytes:
-        for secret in self._ours:
-            value = value.replace(secret.placeholder, secret.value)
-        return value
+            if any(placeholder in decoded for placeholder, _ in ours):
+                return value[: len(_BASIC)] + base64.b64encode(_with_values(decoded, ours, most * 3 // 4))
+        return _with_values(value, ours, most)
 
     def response(self, head: ResponseHead) -> ResponseHead:
         fields: tuple[Field, ...] = tuple((name, self._scrubber.whole(value)) for name, value in head.fields)

@@ -1,0 +1,57 @@
+"""What a door puts in the place of placeholders, and what it masks in answers, byte by byte and without a box."""
+
+from base64 import b64encode
+
+import pytest
+
+from limpet.egress.host_patterns import HostPattern
+from limpet.egress.http_heads import MOST_HEAD, MalformedHttp, RequestHead, read_request
+from limpet.egress.policy import Refused
+from limpet.egress.secrets import MOST_BODY, MOST_GROWN, PlacedSecret, SecretRewriting
+
+HOST = "api.example.com"
+FORM = b"application/x-www-form-urlencoded"
+
+
+def placed(value: bytes, *, in_query: bool = False, in_body: bool = False) -> PlacedSecret:
+    return PlacedSecret(name="TOKEN", value=value, hosts=(HostPattern(HOST),), in_query=in_query, in_body=in_body)
+
+
+def head_of(*fields: bytes, target: bytes = b"/", length: bytes = b"Content-Length: 0") -> RequestHead:
+    lines = [b"POST " + target + b" HTTP/1.1", b"Host: " + HOST.encode(), length, *fields]
+    return read_request(b"\r\n".join(lines) + b"\r\n\r\n")
+
+
+LONG = placed(b"%" * 8192, in_query=True, in_body=True)
+
+
+@pytest.mark.parametrize(
+    "head, body",
+    [
+        (head_of(b"X: " + LONG.placeholder * 1000), None),
+        (head_of(*([b"X: " + LONG.placeholder] * 10)), None),
+        (head_of(b"Authorization: Basic " + b64encode(LONG.placeholder * 800)), None),
+        (head_of(target=b"/?a=" + LONG.placeholder * 1000), None),
+        (head_of(b"Content-Type: " + FORM), LONG.placeholder * (MOST_BODY // len(LONG.placeholder))),
+    ],
+)
+def test_a_request_that_its_placeholders_would_make_too_long_is_refused(head: RequestHead, body: bytes | None) -> None:
+    with pytest.raises(MalformedHttp):
+        SecretRewriting(head, [LONG]).request(head, body)
+
+
+def test_a_piece_of_a_chunked_body_that_would_become_too_long_is_refused() -> None:
+    rewriting = SecretRewriting(head_of(b"Content-Type: " + FORM, length=b"Transfer-Encoding: chunked"), [LONG])
+    assert rewriting.sent(LONG.placeholder * 10) == b"%25" * 8192 * 10
+    with pytest.raises(MalformedHttp):
+        rewriting.sent(LONG.placeholder * 1000)
+
+
+def test_as_many_values_as_fit_are_put_in() -> None:
+    head = head_of(*([b"X: " + LONG.placeholder] * 7))
+    fits = MOST_GROWN // len(LONG.value)
+    changed = SecretRewriting(head, [LONG]).request(head, LONG.placeholder * fits)
+    assert not isinstance(changed, Refused)
+    assert [value for name, value in changed[0].fields if name == b"X"] == [LONG.value] * 7
+    assert sum(len(name) + len(value) for name, value in changed[0].fields) < MOST_HEAD
+    assert changed[1] == LONG.value * fits
