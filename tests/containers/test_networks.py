@@ -1,6 +1,6 @@
 """What containers reach: what a request asked and the operator grants, changed while they live, and held again after a restart."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +161,22 @@ async def test_a_request_lies_within_what_the_operator_grants(
         granted.requested(allowlist(*asked), OFFERS, "network_policy")
     assert refused.value.code == "network_policy_rejected"
     assert (refused.value.param or "").startswith("network_policy.allowed_domains")
+
+
+class CountedSet(tuple[str, ...]):
+    reads = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.reads += 1
+        return super().__iter__()
+
+
+async def test_the_operators_patterns_are_parsed_once() -> None:
+    counted = CountedSet(("index.example", "*.files.example"))
+    granted = NetworkGrants(hosts=("packages:python",), sets={"packages:python": counted})
+    assert all(granted.grants(f"x{number}.files.example") for number in range(50))
+    assert not granted.grants(GOOD)
+    assert counted.reads == 1
 
 
 async def test_disabled_is_nothing_whatever_stands_beside_it_and_what_is_no_longer_granted_is_left_out() -> None:

@@ -50,7 +50,9 @@ async def test_what_a_host_sends_after_101_is_carried_as_what_the_box_sends() ->
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks, program, host, box:
             tasks.start_soon(HttpCarrier(box, exchange).run)
-            await program.send(b"GET / HTTP/1.1\r\nHost: api.example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+            await program.send(
+                b"GET / HTTP/1.1\r\nHost: api.example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+            )
             await host.head()
             await host.send(SWITCHED)
             assert await program.head() == SWITCHED

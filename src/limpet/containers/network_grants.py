@@ -5,6 +5,7 @@ Both must grant: a container reaches a host that its own policy names, while the
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from ssl import SSLContext
 from typing import Any, Self
 
@@ -22,7 +23,7 @@ MOST_DOMAINS = 500
 REJECTED = "network_policy_rejected"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: it keeps what it has parsed
 class NetworkGrants:
     """As the operator's settings have them. `hosts` are patterns, names of `sets`, or "open" alone; `services` map a name to an address
     and port of the host; `resolve` looks up names, `secrets` may be asked for by name. `tls` is the trust towards hosts that get secrets
@@ -127,8 +128,12 @@ class NetworkGrants:
     def _is_open(self) -> bool:
         return self.hosts == (OPEN,)
 
+    @cached_property
+    def _patterns(self) -> tuple[HostPattern, ...]:
+        return parse_patterns(self.hosts, sets=self.sets)
+
     def _admits(self, patterns: Sequence[HostPattern]) -> bool:
-        return self._is_open or not outside(patterns, parse_patterns(self.hosts, sets=self.sets))
+        return self._is_open or not outside(patterns, self._patterns)
 
     def policy(self, stored: Mapping[str, Any]) -> EgressPolicy:
         """The policy of a container's door. What the operator no longer grants is left out."""

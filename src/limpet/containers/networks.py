@@ -10,7 +10,6 @@ from limpet.containers.boxes import Boxes
 from limpet.containers.doors import ContainerDoors
 from limpet.containers.network_objects import ContainerNetwork, network_summary
 from limpet.containers.requested_secrets import GrantedSecret
-from limpet.core.errors import LimpetError
 from limpet.egress.usage import NetworkUsage
 from limpet.store.containers import ContainerRecord, Containers
 
@@ -73,10 +72,10 @@ class ContainerNetworks:
         """Boxes that an earlier process booted have their doors as soon as this one serves: what runs in them goes on."""
         for record in running:
             policy = record.spec.get("network_policy", {})
-            if record.ref is None or (record.sealed is None and self._doors.grants.policy(policy).grants_nothing):
-                continue
             try:
+                if record.ref is None or (record.sealed is None and self._doors.grants.policy(policy).grants_nothing):
+                    continue
                 async with self._boxes.of(record.id).booting() as booting:
                     await booting.find(record)
-            except (LimpetError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - one container ends neither the others' doors nor the gateway
                 log.error("the door of a container could not be opened again", container=record.id, reason=str(error))

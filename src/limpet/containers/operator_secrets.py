@@ -85,7 +85,7 @@ class OperatorSecrets:
                 if not await self._may_have_changed(secret, current):
                     continue
                 found = await self._read(name, secret)
-            except Exception as problem:  # one secret ends neither the others nor the gateway; its last value stays
+            except Exception as problem:  # noqa: BLE001 - one secret ends neither the others nor the gateway; its last value stays
                 current.read_at = self._clock.monotonic()
                 if name not in self._failing:
                     # The text of another exception may hold the value.
