@@ -338,6 +338,21 @@ def test_an_unstored_response_ends_with_its_connection(scripted_gateway: Gateway
     assert [fault for fault in ("lane_broke", "run_broke", "Traceback") if fault in said] == []
 
 
+def test_a_response_that_is_deleted_while_it_runs_ends_with_an_error_of_its_lane(
+    scripted_gateway: Gateway, provider: Provider
+) -> None:
+    provider.play(HELD, "Later.")
+    with connected(scripted_gateway) as socket, scripted_gateway.http() as http:
+        socket.create("a", model=MODEL, input="go")
+        created = socket.typed("response.created", "a")
+        provider.wait_held()
+        assert http.delete(f"/v1/responses/{created['response']['id']}").status_code == 200
+        refused = socket.error("a")
+        after = socket.response("a", model=MODEL, input="again")
+
+    assert (refused["status"], refused["error"]["code"], after["status"]) == (404, "response_not_found", "completed")
+
+
 @pytest.mark.parametrize(
     "headers",
     [

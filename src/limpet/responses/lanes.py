@@ -15,7 +15,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from limpet.core import events as ev
-from limpet.core.errors import GatewayStopping, LimpetError, Overloaded, RequestInvalid
+from limpet.core.errors import GatewayStopping, LimpetError, NotFound, Overloaded, RequestInvalid
 from limpet.responses.failures import UNFORESEEN
 from limpet.responses.kept_responses import KeptResponses
 from limpet.responses.prepared_run import Prepared
@@ -240,6 +240,7 @@ class Lanes:
             target = self._target(lane, given, created, size)
             try:
                 await self._follow(target)
+                await self._end_deleted(target)
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._ended(target, created, asked)
@@ -266,6 +267,13 @@ class Lanes:
                     target.status, target.output = response["status"], response["output"]
                 target.size += await self._outlet.events(target.lane.name, batch)
                 target.seq = last.seq
+
+    async def _end_deleted(self, target: _Target) -> None:
+        """A response that was deleted while it ran has no last event; its client must not wait for one."""
+        if target.status == "in_progress":
+            target.status = "cancelled"
+            reason = f"The response {target.id} was deleted before its end."
+            await self._outlet.refuse(target.lane.name, NotFound(reason, code="response_not_found"))
 
     async def _ended(self, target: _Target, created: Prepared, asked: ParsedRequest) -> None:
         """Keep a response for the chain where it may have one; otherwise it is gone."""
