@@ -39,6 +39,15 @@ def test_a_value_that_is_no_text_is_hidden_too() -> None:
     assert hide_secrets("<caf\udce9-of-latin>") == "<[REDACTED]>"
 
 
+def test_a_key_protects_what_it_was_given_last_and_no_more() -> None:
+    for turn in range(10):
+        protect([Secret(f"value-of-turn-{turn}"), Secret(f"value-of-turn-{turn - 1}")], key="rotated")
+    shown = hide_secrets(" ".join(f"<value-of-turn-{turn}>" for turn in range(10)))
+    assert shown.split().count("<[REDACTED]>") == 2
+    assert shown.endswith("<value-of-turn-7> <[REDACTED]> <[REDACTED]>")
+    assert hide_secrets(f"<{LONG}>") == "<[REDACTED]>"
+
+
 def test_three_characters_and_placeholders_of_local_servers_stay() -> None:
     assert hide_secrets("abc ollama") == "abc ollama"
     assert spellings(Secret("ollama")) == spellings(Secret("abc")) == spellings(None) == ()

@@ -7,7 +7,7 @@ import pytest
 from limpet.egress.host_patterns import HostPattern
 from limpet.egress.http_heads import MOST_HEAD, MalformedHttp, RequestHead, read_request
 from limpet.egress.policy import Refused
-from limpet.egress.secrets import MOST_BODY, MOST_GROWN, PlacedSecret, SecretRewriting
+from limpet.egress.secrets import MOST_BODY, MOST_GROWN, PlacedSecret, Scrubber, SecretRewriting, encodings
 
 HOST = "api.example.com"
 FORM = b"application/x-www-form-urlencoded"
@@ -55,3 +55,47 @@ def test_as_many_values_as_fit_are_put_in() -> None:
     assert [value for name, value in changed[0].fields if name == b"X"] == [LONG.value] * 7
     assert sum(len(name) + len(value) for name, value in changed[0].fields) < MOST_HEAD
     assert changed[1] == LONG.value * fits
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        r"p\u0026ss\u003cw\u003e'\"+=/`é",  # Go
+        r"p\u0026ss\u003cw\u003e\u0027\"+\u003d/`é",  # Gson
+        r"p\u0026ss\u003Cw\u003E\u0027\u0022\u002B=/\u0060\u00E9",  # .NET
+        r"p\u0026ss\u003Cw\u003E\u0027\u0022+=\/`\u00e9",  # PHP
+        "p&amp;ss&lt;w&gt;&#39;&#34;+=/`é",  # Go, Jinja
+        "p&amp;ss&lt;w&gt;&#039;&quot;+=/`é",  # PHP
+    ],
+)
+def test_what_writers_of_json_and_html_escape_is_masked(written: str) -> None:
+    value = "p&ss<w>'\"+=/`é".encode()
+    assert Scrubber(encodings(value)).whole(f"<{written}>".encode()) == b"<" + b"*" * len(written.encode()) + b">"
+
+
+def test_a_value_from_before_a_rotation_is_masked_and_not_sent() -> None:
+    secret = PlacedSecret(name="T", value=b"value-of-now", also_hidden=(b"value-before",), hosts=(HostPattern(HOST),))
+    head = head_of(b"X: " + secret.placeholder)
+    rewriting = SecretRewriting(head, [secret])
+    changed = rewriting.request(head, None)
+    assert not isinstance(changed, Refused)
+    assert (b"X", b"value-of-now") in changed[0].fields
+    assert rewriting.received(b"value-before value-of-now.") == b"************ ************."
+
+
+class CountedNeedle(bytes):
+    """Counts how often a whole end of the data is compared with it."""
+
+    compared = 0
+
+    def startswith(self, *given: object) -> bool:
+        self.compared += 1
+        return super().startswith(*given)  # type: ignore[arg-type]
+
+
+def test_an_end_that_looks_like_a_needle_at_every_place_is_compared_at_few() -> None:
+    needle = CountedNeedle(b"%25" * 8191 + b"b")
+    scrubber = Scrubber([needle])
+    got = scrubber.feed(b"%25" * 8000 + b"x" + b"%25" * 8191) + scrubber.feed(b"b and so on") + scrubber.end()
+    assert needle.compared <= 40
+    assert got == b"%25" * 8000 + b"x" + b"*" * len(needle) + b" and so on"

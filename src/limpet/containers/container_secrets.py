@@ -202,12 +202,13 @@ class ContainerSecrets:
     def _place(self, secret: GrantedSecret) -> PlacedSecret | None:
         hosts = self._grants.still_admits(secret)
         rule = self._grants.secrets.get(secret.name) if secret.value is None else secret
-        value = self._operator.value(secret.name) if secret.value is None else secret.value.reveal().encode()
-        if not hosts or rule is None or value is None:
+        values = self._operator.values(secret.name) if secret.value is None else (secret.value.reveal().encode(),)
+        if not hosts or rule is None or not values:
             return None
         return PlacedSecret(
             name=secret.name,
-            value=value,
+            value=values[0],
+            also_hidden=values[1:],
             hosts=hosts,
             in_query=rule.in_query,
             in_body=rule.in_body,

@@ -50,7 +50,7 @@ class OperatorSecrets:
     async def __aenter__(self) -> Self:
         for name, secret in self._settings.items():
             try:
-                self._current[name] = await self._read(name, secret)
+                self._hold(name, await self._read(name, secret))
             except SecretUnreadable as problem:
                 key = f"{KEY}.{name}.{'file' if secret.file is not None else 'command' if secret.command else 'value'}"
                 raise ConfigInvalid("limpet.toml", key, f"{problem}") from problem
@@ -99,7 +99,11 @@ class OperatorSecrets:
                 log.info("secret_rotated", secret=name)
             else:
                 found.before = current.before
-            self._current[name] = found
+            self._hold(name, found)
+
+    def _hold(self, name: str, found: _Current) -> None:
+        self._current[name] = found
+        protect((Secret(value.decode()) for value in self.values(name)), key=(self, name))
 
     async def _may_have_changed(self, secret: DomainSecret, current: _Current) -> bool:
         if secret.file is not None:
@@ -123,13 +127,11 @@ class OperatorSecrets:
 def _checked(name: str, raw: bytes) -> bytes:
     value = raw.removesuffix(b"\n").removesuffix(b"\r")
     try:
-        secret = Secret(value.decode())
-        sendable(name, secret)
+        sendable(name, Secret(value.decode()))
     except UnicodeDecodeError:
         raise SecretUnreadable(f"the secret {name} is not UTF-8") from None
     except ValueError as error:
         raise SecretUnreadable(f"{error}, so no head could carry it") from None
-    protect([secret])
     return value
 
 

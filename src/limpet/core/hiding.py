@@ -6,7 +6,7 @@ Every `LimpetError` goes through here, so that no road of an error (answer, even
 import json
 import logging
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from urllib.parse import quote
 
 from limpet.core.secret import HIDDEN, Secret
@@ -20,7 +20,8 @@ PLACEHOLDERS = frozenset({
     "none needed", "sk-no-key-required",
 })  # fmt: skip
 
-_protected: dict[str, None] = {}  # spellings, the longest first
+_values: dict[Hashable, tuple[str, ...]] = {}  # the spellings that each key protects
+_protected: dict[str, None] = {}  # all of them, the longest first
 
 
 def spellings(secret: Secret | None) -> tuple[str, ...]:
@@ -51,9 +52,12 @@ def _encoded(value: str) -> Iterator[str]:
         yield from (digits, digits.replace("/", "\\/"), digits.translate(_URL_SAFE))
 
 
-def protect(secrets: Iterable[Secret | None]) -> None:
-    """From now on these are in no error and no log line of this process."""
-    found = {*_protected, *(spelling for secret in secrets for spelling in spellings(secret))}
+def protect(secrets: Iterable[Secret | None], *, key: Hashable = None) -> None:
+    """From now on these are in no error and no log line of this process. With a `key` they take the place of those that it had, so that
+    a value that is rotated for ever does not make every line slower."""
+    before = _values.get(key, ()) if key is None else ()
+    _values[key] = (*before, *(spelling for secret in secrets for spelling in spellings(secret)))
+    found = {spelling for each in _values.values() for spelling in each}
     _protected.clear()
     _protected.update(dict.fromkeys(sorted(found, key=len, reverse=True)))
 

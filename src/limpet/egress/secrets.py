@@ -10,7 +10,7 @@ import html
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, quote_plus
 
@@ -25,6 +25,8 @@ MOST_GROWN = 1 << 20  # bytes of such a body, or of a piece of a chunked one, on
 _FORM = b"application/x-www-form-urlencoded"
 _BASIC = b"basic "
 _MASK = b"*"
+_PROBE = 16  # bytes of a needle that are looked for before more of it is compared
+_MOST_TRIED = 16  # places that are compared in full
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,9 @@ class PlacedSecret:
 
     name: str
     value: bytes = field(repr=False)
+    also_hidden: tuple[bytes, ...] = field(
+        default=(), repr=False
+    )  # values that it had before: never sent, masked in what comes back
     hosts: tuple[HostPattern, ...]
     in_query: bool = False
     in_body: bool = False
@@ -74,18 +79,36 @@ def encodings(value: bytes) -> frozenset[bytes]:
     found |= {percent.encode(), lower.encode(), quote(percent, safe="").encode(), quote(value).encode()}
     found |= {lower.replace("%", "%25").encode(), _lower_escapes(quote_plus(value)).encode()}
     found |= {quote_plus(value).encode(), base64.b32encode(value).rstrip(b"=")[:-1]}
-    quoted = json.dumps(text)[1:-1]
-    escaped = html.escape(text)
-    plain = json.dumps(text, ensure_ascii=False)[1:-1]
-    for form in (
-        quoted,
-        quoted.replace("/", "\\/"),
-        plain,
-        escaped,
-        escaped.replace("/", "&#x2F;").replace("+", "&#43;"),
-    ):
-        found.add(form.encode(errors="surrogateescape"))
+    found |= {form.encode(errors="surrogateescape") for form in (*_in_json(text), *_in_html(text))}
     return frozenset(form for form in found if len(form) >= LEAST_SCRUBBED)
+
+
+def _in_json(text: str) -> Iterator[str]:
+    """As writers of JSON escape it: each that is named escapes these characters of ASCII too, in its own case of the digits."""
+    lower = {character: json.dumps(character)[1:-1] for character in text if ord(character) > 126}
+    upper = {character: code.upper().replace("U", "u") for character, code in lower.items()}
+    for escaped in (
+        "",
+        "&<>",
+        "&<>'=",
+        "&<>'\"",
+        "&<>'\"+`",
+        "&<>'\"+=/`",
+    ):  # plain; Go and Rails; Gson; PHP; .NET; all
+        for written in ("\\u{:04x}", "\\u{:04X}"):
+            codes = {'"': '\\"', "\\": "\\\\"} | {mark: written.format(ord(mark)) for mark in escaped}
+            for beyond in ({}, lower, upper):
+                form = text.translate({ord(mark): code for mark, code in (codes | beyond).items()})
+                yield from (form, form.replace("/", "\\/"))
+
+
+def _in_html(text: str) -> Iterator[str]:
+    escaped = html.escape(text, quote=False)
+    yield escaped
+    for double in ('"', "&quot;", "&#34;", "&#x22;"):
+        for single in ("'", "&#x27;", "&#39;", "&#039;", "&apos;"):
+            form = escaped.replace('"', double).replace("'", single)
+            yield from (form, form.replace("/", "&#x2F;").replace("+", "&#43;"))
 
 
 class Scrubber:
@@ -114,13 +137,24 @@ class Scrubber:
 
 
 def _overlap(data: bytes, needle: bytes) -> int:
-    """How many bytes of the end of `data` begin `needle`, and not all of it."""
-    first = needle[:1]
-    at = data.find(first, max(0, len(data) - len(needle) + 1))
+    """How many bytes of the end of `data` begin `needle`, and not all of it. Where `data` looks like its beginning at very many places,
+    as a run of one character may, more than these: comparing each would take time in the square of the needle's length."""
+    begin = max(0, len(data) - len(needle) + 1)
+    probe = needle[:_PROBE]
+    at = data.find(probe, begin)
+    for _ in range(_MOST_TRIED):
+        if at < 0:
+            break
+        if needle.startswith(data[at:]):
+            return len(data) - at
+        at = data.find(probe, at + 1)
+    if at >= 0:
+        return len(data) - at
+    at = data.find(needle[:1], max(begin, len(data) - _PROBE + 1))
     while at >= 0:
         if needle.startswith(data[at:]):
             return len(data) - at
-        at = data.find(first, at + 1)
+        at = data.find(needle[:1], at + 1)
     return 0
 
 
@@ -166,7 +200,9 @@ class SecretRewriting:
         self._ours = ours
         self._refusal = refusal
         self.used = tuple(dict.fromkeys(secret.name for secret in ours if _carries(head, secret)))
-        needles = frozenset[bytes]().union(*(encodings(secret.value) for secret in ours))
+        needles = frozenset[bytes]().union(
+            *(encodings(value) for secret in ours for value in (secret.value, *secret.also_hidden))
+        )
         self._scrubber = Scrubber(needles)
         self._in_bodies = [secret for secret in ours if secret.in_body]
         self._is_chunked = head.length == CHUNKED  # a body that is longer than MOST_BODY goes as it is
