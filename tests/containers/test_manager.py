@@ -226,7 +226,7 @@ async def test_a_box_that_died_is_replaced_on_the_same_files_and_the_next_lease_
     assert third.note is None
 
 
-async def test_a_new_process_finds_the_container_and_sweeps_what_has_ended(
+async def test_a_new_process_finds_the_container_and_sweeps_what_no_container_owns(
     db: Database, tmp_path: Path, clock: TurnedClock
 ) -> None:
     async with LocalRuntime() as runtime, ContainerManager(runtime, db, home=tmp_path, clock=clock) as before:
