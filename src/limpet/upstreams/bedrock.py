@@ -23,7 +23,9 @@ from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.upstream import Turn, TurnEvent
 
-STREAMS = 200  # at once: the library waits for each in a thread of its own
+STREAMS = (
+    200  # at once: the library waits for each in a thread of anyio's own, of which there are 40 for everything else
+)
 
 
 class BedrockUpstream(ModelsUpstream):
@@ -33,15 +35,19 @@ class BedrockUpstream(ModelsUpstream):
         super().__init__(given, connect=_connect, retries=retries, clock=clock)
         self._budget = retries or RetryBudget(most=given.max_retries, budget=given.retry_budget_secs)
         self._time = clock or SystemClock()
+        self._places = anyio.Semaphore(STREAMS)
 
     async def __aenter__(self) -> Self:
-        # The library reads streams in anyio's own threads, of which there are 40: with as many streams everything else would wait.
-        threads = to_thread.current_default_thread_limiter()
-        threads.total_tokens = max(threads.total_tokens, STREAMS)
+        to_thread.current_default_thread_limiter().total_tokens += STREAMS
         return await super().__aenter__()
 
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
-        """See `Upstream.stream`."""
+        """See `Upstream.stream`. With as many streams as there are places, a further one waits."""
+        async with self._places, aclosing(self._tried(turn)) as events:
+            async for event in events:
+                yield event
+
+    async def _tried(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         attempt, first_failure = 0, None
         while True:
             try:
