@@ -37,10 +37,12 @@ def test_one_runs_and_the_others_wait_are_cancelled_or_get_their_turn(home_direc
             assert queued["status"] == "queued"
             more = begun(gateway, "echo more")
             with gateway.http() as http:
-                refused = http.post("/v1/responses", json={"model": "limpet/script", "input": "too many"})
+                too_many = {"model": "limpet/script", "input": "too many"}
+                refused = [http.post(path, json=too_many) for path in ("/v1/responses", "/v1/responses/compact")]
             gateway.kill()
-        assert refused.status_code == 429
-        check_error(refused.json())
+        assert [each.status_code for each in refused] == [429, 429]
+        for each in refused:
+            check_error(each.json())
 
         gateway.start()
         client = gateway.client()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
+import anyio
 from anyio import to_thread
 
 from limpet.core import ids
@@ -23,6 +24,7 @@ from limpet.responses.placement import traces_of
 from limpet.responses.prepare import Preparer
 from limpet.responses.request import ParsedRequest, parse
 from limpet.responses.resource import OutputItem
+from limpet.responses.run_queue import RunQueue
 from limpet.store.responses import Responses
 from limpet.upstreams.routing import ChosenRoute
 from limpet.upstreams.upstream import Turn, Upstream
@@ -48,6 +50,7 @@ class CompactEndpoint:
     """Knows how a request becomes a turn, and how conversations are compacted."""
 
     preparer: Preparer
+    queue: RunQueue
     responses: Responses
     clock: Clock
 
@@ -57,11 +60,20 @@ class CompactEndpoint:
 
     async def compact(self, tenant: str, body: object) -> CompactedConversation:
         """The conversation of the request: its input, with all that it goes on from. The provider compacts it where it can, else the
-        gateway does. What it costs is counted in the tenant's usage. Raises RequestError, UpstreamRefused."""
+        gateway does. It waits its turn among the tenant's runs, and what it costs is counted in the tenant's usage, also where nothing
+        comes of it. Raises RequestError, UpstreamRefused."""
         if not isinstance(body, dict):
             raise RequestInvalid('The body must be a JSON object such as {"model": "limpet/script", "input": "…"}.')
         asked = parse({**body, "input": body.get("input") or []})
         asked = replace(asked, input=[item for item in asked.input if item["type"] != "compaction_trigger"])
+        ticket = self.queue.enter(tenant, asked.rank)
+        try:
+            await ticket.admitted.wait()
+            return await self._of_request(tenant, asked)
+        finally:
+            self.queue.leave(ticket)
+
+    async def _of_request(self, tenant: str, asked: ParsedRequest) -> CompactedConversation:
         upstream, turn = await self.preparer.first_turn(tenant, asked)
         if not turn.input:
             raise RequestInvalid(
@@ -71,10 +83,12 @@ class CompactEndpoint:
             )
         await self.preparer.spendings.look(tenant)
         self.preparer.spendings.budget(tenant, "", asked, conversation=Spending())
-        made = await self._compacted(tenant, asked, upstream, turn)
-        if made.usage.total_tokens:
-            await self.preparer.spendings.count_turn(tenant, asked.body.model, made.usage)
-        return made
+        return await self._compacted(tenant, asked, upstream, turn)
+
+    async def _count(self, tenant: str, asked: ParsedRequest, usage: Usage | None) -> None:
+        if usage is not None and usage.total_tokens:
+            with anyio.CancelScope(shield=True):
+                await self.preparer.spendings.count_turn(tenant, asked.body.model, usage)
 
     async def _compacted(
         self, tenant: str, asked: ParsedRequest, upstream: Upstream, turn: Turn
@@ -82,10 +96,13 @@ class CompactEndpoint:
         container_id = await self._container(tenant, asked, turn)
         if upstream.compaction is not None:
             try:
-                return self._by_provider(await upstream.compaction.compact(turn), container_id)
+                answer = await upstream.compaction.compact(turn)
             except UpstreamRefused as refused:
                 if refused.status not in UNKNOWN:
                     raise
+            else:
+                await self._count(tenant, asked, Usage.read(answer.get("usage")))
+                return self._by_provider(answer, container_id)
         return await self._by_gateway(tenant, asked, upstream, turn, container_id)
 
     def _by_provider(self, answer: Json, container_id: str | None) -> CompactedConversation:
@@ -116,6 +133,7 @@ class CompactEndpoint:
                 summarised=[item for item in transcript if id(item) in gone or is_user_message(item)],
             )
             items, usage = made.items, made.summary.usage
+            await self._count(tenant, asked, usage)
         sealer = self._context.sealer_of(tenant)
         try:
             sealed = await to_thread.run_sync(lambda: sealer.seal(CompactedContext(items=items, covered=digests(rest))))

@@ -71,8 +71,8 @@ class ResponseService:
         self._claims: dict[str, ClaimedRun] = {}
         self._recoveries = anyio.Semaphore(RECOVERIES_AT_ONCE)
         self._stack = AsyncExitStack()
-        self._queue = RunQueue(settings)
-        self._metrics.queued.set_function(lambda: self._queue.waiting)
+        self.queue = RunQueue(settings)
+        self._metrics.queued.set_function(lambda: self.queue.waiting)
         self._leases = ReaderLeases(settings.leave_grace_secs, runs=runs, clock=clock, expired=self._left)
         told = RunNews(claimed=self._claimed, cancelled=self._wanted_cancelled)
         silence = settings.takeover_secs
@@ -115,7 +115,7 @@ class ResponseService:
             raise GatewayStopping
         if asked.body.previous_response_id is not None:
             await self._settle(asked.body.previous_response_id)
-        ticket = self._queue.enter(tenant, asked.rank)
+        ticket = self.queue.enter(tenant, asked.rank)
         try:
             prepared = await self._preparer.prepare(
                 tenant, asked, keeps_commands=lambda: self.is_closing and asked.is_stored
@@ -125,7 +125,7 @@ class ResponseService:
             if prepared.is_stored:
                 await self._preparer.record(prepared, key)
         except BaseException:
-            self._queue.leave(ticket)
+            self.queue.leave(ticket)
             raise
         self._live[prepared.record.id] = LiveRun(prepared, ticket)
         if not asked.is_background:
@@ -310,7 +310,7 @@ class ResponseService:
             reason = UNFORESEEN
         else:
             rank = Rank.BACKGROUND if record.background else Rank.FOREGROUND
-            self._live[record.id] = LiveRun(prepared, self._queue.enter(record.tenant, rank, is_bounded=False))
+            self._live[record.id] = LiveRun(prepared, self.queue.enter(record.tenant, rank, is_bounded=False))
             if not record.background:
                 self._leases.begin(record.id)
             return
@@ -359,7 +359,7 @@ class ResponseService:
 
     async def _let_go(self, run_id: str, live: LiveRun, writer: Writer) -> None:
         self._leases.end(run_id)
-        self._queue.leave(live.ticket)
+        self.queue.leave(live.ticket)
         self._spendings.drop(live.prepared.record)
         try:
             await writer.close()

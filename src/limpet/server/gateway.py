@@ -167,7 +167,7 @@ async def opened(
         live = LiveConnections()
         routes = [
             *_response_routes(settings, service, live, database),
-            *item_routes.routes(database, journal, service.preparer, clock=clock, tools=settings.tools),
+            *item_routes.routes(database, journal, service, clock=clock, tools=settings.tools),
             *containers.container_routes(manager, clock),
             *containers.file_routes(manager, uploads),
             *ports.port_routes(manager.ports, links, clock),
