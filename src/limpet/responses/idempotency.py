@@ -4,7 +4,6 @@ A response that failed before the model said anything gives its key back, so tha
 ever. `store: false` keeps nothing, so there a key has no effect.
 """
 
-import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from limpet.core.errors import RequestError, RequestInvalid
 from limpet.responses.request import ParsedRequest
 from limpet.responses.service import ResponseService
 from limpet.store.idempotency import IdempotencyKey, IdempotencyKeys, IdempotencyKeyTaken
+from limpet.store.sealing import Sealer
 
 LONGEST_KEY = 255
 
@@ -49,27 +49,27 @@ class _SubmissionLock:
     users: int = 0
 
 
-def idempotency_key(given: str | None, body: object) -> IdempotencyKey | None:
-    """The header's key with the digest of the request's body. Raises RequestInvalid."""
-    if given is None:
-        return None
-    if not given or len(given) > LONGEST_KEY or not given.isascii() or not given.isprintable():
-        raise RequestInvalid(
-            f"Idempotency-Key: must be 1 to {LONGEST_KEY} visible characters of ASCII.",
-            param="Idempotency-Key",
-            code="invalid_idempotency_key",
-        )
-    canonical = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
-    return IdempotencyKey(key=given, digest=hashlib.sha256(canonical).hexdigest())
-
-
 class Submissions:
     """Makes responses, each key's once."""
 
-    def __init__(self, service: ResponseService, keys: IdempotencyKeys) -> None:
+    def __init__(self, service: ResponseService, keys: IdempotencyKeys, sealer: Sealer) -> None:
         self._service = service
         self._keys = keys
+        self._sealer = sealer
         self._locks: dict[tuple[str, str], _SubmissionLock] = {}
+
+    def key_of(self, given: str | None, body: object) -> IdempotencyKey | None:
+        """The header's key with the digest of the request's body, which may hold secrets. Raises RequestInvalid."""
+        if given is None:
+            return None
+        if not given or len(given) > LONGEST_KEY or not given.isascii() or not given.isprintable():
+            raise RequestInvalid(
+                f"Idempotency-Key: must be 1 to {LONGEST_KEY} visible characters of ASCII.",
+                param="Idempotency-Key",
+                code="invalid_idempotency_key",
+            )
+        canonical = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+        return IdempotencyKey(key=given, digest=self._sealer.digest(canonical, row="idempotency keys"))
 
     async def submit(self, tenant: str, asked: ParsedRequest, key: IdempotencyKey | None) -> Submission:
         """Raises what `ResponseService.create` does, and IdempotencyKeyReused."""

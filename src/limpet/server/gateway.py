@@ -186,7 +186,8 @@ async def opened(
 def _response_routes(
     settings: GatewaySettings, service: ResponseService, live: LiveConnections, database: Database
 ) -> list[HttpRoute]:
-    keep_alive, submissions = settings.keep_alive, Submissions(service, IdempotencyKeys(database))
+    keep_alive, sealer = settings.keep_alive, sealer_of(settings)
+    submissions = Submissions(service, IdempotencyKeys(database), sealer)
     return [
         *websocket_routes(service, live, limits=settings.server.connections, keep_alive=keep_alive),
         *responses.routes(service, submissions, keep_alive=keep_alive),

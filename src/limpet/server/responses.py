@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from limpet.core.errors import LimpetError, UpstreamError
 from limpet.core.resources import DeletedResource
-from limpet.responses.idempotency import Submission, Submissions, idempotency_key
+from limpet.responses.idempotency import Submission, Submissions
 from limpet.responses.request import parse
 from limpet.responses.service import ResponseService
 from limpet.server.access import note_response
@@ -73,7 +73,7 @@ async def _created(service: ResponseService, submissions: Submissions, request: 
     """The answer to a request: at once in the background, else with its events, or whole at its end."""
     refuse_betas(request)
     body = await json_body(request)
-    asked, key = parse(body), idempotency_key(request.headers.get("idempotency-key"), body)
+    asked, key = parse(body), submissions.key_of(request.headers.get("idempotency-key"), body)
     made = await submissions.submit(tenant_of(request), asked, key)
     note_response(request.scope, made.response_id)
 
