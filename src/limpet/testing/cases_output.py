@@ -116,7 +116,9 @@ async def the_extent_says_what_can_be_read_already(lab: Lab) -> None:
 @case(Offer.STREAMING)
 async def a_reader_that_does_not_ask_slows_the_command(lab: Lab) -> None:
     await lab.box.files.write("big", b"x" * 4_000_000)
-    process = await lab.start("for i in 1 2 3 4; do cat big; done; echo end >&2; echo done > done")
+    # The pause is for the news of the first read: until a runtime has it there may be no reader yet, and a reader that is not there
+    # slows nothing.
+    process = await lab.start("cat big; sleep 0.3; cat big big big; echo end >&2; echo done > done")
     output = process.output()
     read_so_far = len((await anext(output)).data)
     before = START
