@@ -148,7 +148,7 @@ class Answer:
         """End the response in the gateway, with the command that runs."""
         if "id" not in self.response:
             self.screen.note(
-                "The gateway had not begun to answer. What it has begun it cancels, since nobody reads it."
+                "The gateway had not begun to answer. It cancels what it has begun, since no client reads it."
             )
             return
         try:

@@ -306,7 +306,7 @@ async def _chunks(source: ReadAhead) -> AsyncIterator[bytes]:
             raise MalformedHttp("chunk")
         left = int(digits, 16)
         if left == 0:
-            for _ in range(200):  # trailers, which nobody here needs
+            for _ in range(200):  # trailers, which are not used here
                 if not await source.line():
                     return
             raise MalformedHttp("trailers")

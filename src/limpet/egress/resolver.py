@@ -20,7 +20,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class Lookups:
-    """`system_resolve` with threads of its own: names that hang there, also once nobody waits for them, hold up no other caller's."""
+    """`system_resolve` with threads of its own: names that hang there, also once no caller waits for them, hold up no other caller's."""
 
     def __init__(self, most: int = 8) -> None:
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="limpet-names")

@@ -10,7 +10,7 @@ import html
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, quote_plus
 
@@ -111,11 +111,11 @@ def _in_html(text: str) -> Iterator[str]:
             yield from (form, form.replace("/", "&#x2F;").replace("+", "&#43;"))
 
 
-class Scrubber:
-    """Masks needles in a stream, byte for byte. What could be the beginning of one is held back until more comes."""
+class _NeedleStream:
+    """A stream in which needles become something else. What could be the beginning of one is held back until more comes."""
 
-    def __init__(self, needles: Iterable[bytes]) -> None:
-        self._needles = sorted(needles, key=len, reverse=True)
+    def __init__(self, needles: Collection[bytes]) -> None:
+        self._needles = needles
         self._tail = b""
 
     def feed(self, piece: bytes) -> bytes:
@@ -127,6 +127,17 @@ class Scrubber:
     def end(self) -> bytes:
         rest, self._tail = self._tail, b""
         return rest
+
+    def whole(self, data: bytes) -> bytes:
+        """All of it at once."""
+        raise NotImplementedError
+
+
+class Scrubber(_NeedleStream):
+    """Masks needles in a stream, byte for byte."""
+
+    def __init__(self, needles: Iterable[bytes]) -> None:
+        super().__init__(sorted(needles, key=len, reverse=True))
 
     def whole(self, data: bytes) -> bytes:
         """All of it at once."""
@@ -169,23 +180,13 @@ def _with_values(data: bytes, replaced: Iterable[tuple[bytes, bytes]], most: int
     return data
 
 
-class Replacer:
-    """Puts values in the place of placeholders in a stream whose length may change; what could be the beginning of one is held back.
-    MalformedHttp for a piece that would become longer than MOST_GROWN."""
+class Replacer(_NeedleStream):
+    """Puts values in the place of placeholders in a stream whose length may change. MalformedHttp for a piece that would become longer
+    than MOST_GROWN."""
 
     def __init__(self, replaced: Mapping[bytes, bytes]) -> None:
+        super().__init__(replaced)
         self._replaced = replaced
-        self._tail = b""
-
-    def feed(self, piece: bytes) -> bytes:
-        data = self.whole(self._tail + piece)
-        held = max((_overlap(data, each) for each in self._replaced), default=0)
-        self._tail = data[len(data) - held :]
-        return data[: len(data) - held]
-
-    def end(self) -> bytes:
-        rest, self._tail = self._tail, b""
-        return rest
 
     def whole(self, data: bytes) -> bytes:
         """All of it at once."""

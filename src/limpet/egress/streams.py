@@ -19,7 +19,7 @@ _SHARED = threading.local()
 
 
 def _shared_buffer() -> memoryview:
-    """One for all connections of this thread: whoever fills it empties it before it waits, so that those which wait hold none."""
+    """One for all connections of this thread: a connection that fills it empties it before it waits, so that those which wait hold none."""
     buffer: memoryview | None = getattr(_SHARED, "buffer", None)
     if buffer is None:
         buffer = _SHARED.buffer = memoryview(bytearray(PIECE))

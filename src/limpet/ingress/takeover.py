@@ -74,8 +74,8 @@ class RawConnection:
 
 
 class ConnectionControl:
-    """The connection of one request. `take` makes it raw; None where the request is not the only one, or asks for no upgrade: nobody may
-    then speak anything else, and the request is answered as any other."""
+    """The connection of one request. `take` makes it raw; None where the request is not the only one, or asks for no upgrade: nothing
+    else may be spoken then, and the request is answered as any other."""
 
     def __init__(self, *, abort: Callable[[], None], take: Callable[[], RawConnection | None]) -> None:
         self.abort = abort

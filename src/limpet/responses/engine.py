@@ -101,7 +101,7 @@ class LeaseEngine:
         """Take over the unfinished runs of earlier processes of this home, which is locked: none of them lives. From then on also those
         whose process falls silent, of any home. StoreFailed."""
         assert self._group is not None, "the engine is not open"
-        # Whatever the clock said when they were last seen. Where nobody else has the database, whose home it was makes no difference.
+        # Whatever the clock said when they were last seen. Where no other gateway has the database, whose home it was makes no difference.
         home = self._owner.partition(OWNER_JOINT)[0] + OWNER_JOINT
         found = await self._take_over(self._silent_since() if self._store.is_shared else LATEST, predecessors=home)
         self._group.start_soon(self._keep_alive, name="heartbeats")

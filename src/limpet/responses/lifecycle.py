@@ -64,7 +64,7 @@ class ResponseLifecycle:
         writer.skip_told()
         ev.move(ev.RESPONSE_MOVES, "in_progress", ending.status)
         await _close_items(writer, ending)
-        with anyio.CancelScope(shield=True):  # whoever cancels behind the row would tell another end than the row's
+        with anyio.CancelScope(shield=True):  # a cancel behind the row would tell another end than the row's
             await self._end(record, writer, ending, ran)
 
     async def _end(self, record: ResponseRecord, writer: Writer, ending: Ending, ran: Prepared | None) -> None:

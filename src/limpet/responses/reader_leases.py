@@ -73,7 +73,7 @@ class ReaderLeases:
             lease.watch.cancel()
 
     async def renew(self, record: ResponseRecord) -> None:
-        """Somebody has looked at it: the grace time begins anew."""
+        """A client has looked at it: the grace time begins anew."""
         if (lease := self._leases.get(record.id)) is not None:
             lease.left_at = anyio.current_time()
         elif self._is_elsewhere(record):

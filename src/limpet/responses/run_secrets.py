@@ -1,4 +1,4 @@
-"""The secrets of one response: its own alone, from its first command to its end, whoever carries its run."""
+"""The secrets of one response: its own alone, from its first command to its end, whichever process carries its run."""
 
 import json
 from collections.abc import Mapping, Sequence

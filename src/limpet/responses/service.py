@@ -199,7 +199,7 @@ class ResponseService:
         return live is not None
 
     async def _left(self, response_id: str) -> None:
-        """Nobody has read a foreground response for its grace time."""
+        """A foreground response had no reader for its grace time."""
         if not self.is_closing:
             log.info("response_left", response_id=response_id)
             await self._cancel(response_id)

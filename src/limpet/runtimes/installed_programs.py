@@ -9,7 +9,7 @@ from limpet.core.ports import Sandbox
 
 WITHIN = 5.0  # seconds
 _MOST_BYTES = 4096
-# Languages are shown with their versions; those of the second line say theirs too slowly, or nobody asks.
+# Languages are shown with their versions; those of the second line say theirs too slowly, or are not asked for it.
 _WITH_VERSION = ("python3 --version", "node --version", "gcc -dumpfullversion", "go version", "rustc --version")
 _LANGUAGES = "java ruby php perl R lua julia ghc swift dotnet clang"
 _TOOLS = (

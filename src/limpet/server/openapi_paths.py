@@ -192,7 +192,7 @@ def _ports() -> Json:
             ),
             "post": operation(
                 "createContainerPortLink",
-                "A link that opens what is served on the port, for whoever has it, until it expires",
+                "A link that opens what is served on the port, for anyone who has it, until it expires",
                 answer("PortLink"),
                 (400, 404, 413, 415, 503),
                 body={JSON: {"schema": shape({}, {"expires_in_secs": seconds})}},

@@ -1,4 +1,4 @@
-"""Which headers pass between a client and a server in a container, and what is added so that its pages are nobody's but their own. Pure.
+"""Which headers pass between a client and a server in a container, and what is added so that its pages act for themselves alone. Pure.
 
 Neither side sees what is the gateway's: a client's key and cookies stay out of the box, and a box sets no cookie, asks for no password
 and stores nothing in a browser under the gateway's name.

@@ -143,7 +143,7 @@ class PortProxy:
 
 def _target(scope: Scope, container_id: str, port: int) -> bytes:
     """What the server is asked for: the bytes that the client sent, behind the part that is the gateway's. NotFound where that part was
-    written in another way, so that nobody reads the two differently."""
+    written in another way, so that no two readers take them differently."""
     raw, query = scope.get("raw_path", b""), scope["query_string"]
     root = f"/v1/containers/{container_id}/ports/{port}/".encode()
     if not raw.startswith(root):

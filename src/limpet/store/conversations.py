@@ -1,7 +1,7 @@
 """Conversations and their items as rows. An item that was deleted keeps its row, without its content, so that a list can be continued
 behind it and nothing brings it back.
 
-Whoever changes the items of a conversation holds its row until the end of the transaction and moves its revision on: of two that change
+A writer of the items of a conversation holds its row until the end of the transaction and moves its revision on: of two that change
 one conversation at once, one waits.
 """
 

@@ -117,7 +117,7 @@ class Journal:
         self, response_id: str, *, after: int = -1, everywhere: bool = False
     ) -> AsyncIterator[list[Entry]]:
         """`tail`, in the pieces in which it comes: never empty ones. `everywhere`: where other gateways may carry the response, it goes on
-        until that has ended, whoever writes its events."""
+        until that has ended, whichever process writes its events."""
         log = self._logs.get(response_id)
         after = max(after, -1)
         last: Entry | None = None

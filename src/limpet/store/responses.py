@@ -244,7 +244,7 @@ class Responses:
         return await self._db.write(remove)
 
     async def orphans(self) -> list[ResponseRecord]:
-        """Unfinished ones that are nobody's run, as older versions left them, oldest first."""
+        """Unfinished ones that have no run, as older versions left them, oldest first."""
         carried = select(runs.c.response_id)
         query = select(responses).where(responses.c.status.in_(UNFINISHED), responses.c.id.not_in(carried))
         async with self._db.reading() as connection:

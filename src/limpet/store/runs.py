@@ -95,7 +95,7 @@ class Runs:
         return await self._db.read(lambda connection: list(connection.execute(query).scalars()))
 
     async def note_read(self, response_id: str, *, at: int) -> None:
-        """Somebody reads it at this process, which does not carry it; `at` in microseconds UTC."""
+        """A client reads it at this process, which does not carry it; `at` in microseconds UTC."""
         query = update(runs).where(runs.c.response_id == response_id).values(read_at=at + self._db.clock_offset)
         await self._db.write(lambda connection: connection.execute(query))
 

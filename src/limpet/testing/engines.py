@@ -28,7 +28,7 @@ class RunSteps(Protocol):
         ...
 
     async def finish(self) -> None:
-        """The run has ended: nobody takes it up again."""
+        """The run has ended: no engine takes it up again."""
         ...
 
 

@@ -1,6 +1,6 @@
 """What a `compaction` item of this gateway holds, sealed: the items that stand for the conversation up to it.
 
-It opens with this gateway's key (or the one before), for the tenant that it was made for, and for nobody else.
+It opens with this gateway's key (or the one before), for the tenant that it was made for, and for no other.
 """
 
 import base64
