@@ -11,6 +11,7 @@ from openai.types.responses import ResponseStreamEvent
 
 from limpet.core.secret import HIDDEN, Secret
 from limpet.upstreams.key_filter import KeyFilter, hide_key
+from limpet.upstreams.key_pieces import SplitEvents, TextSequence
 from limpet.upstreams.refusals import refusal
 
 KEY = "sk-proj-aA0/+~key-of-forty-characters-0123"
@@ -48,13 +49,14 @@ def test_a_text_in_pieces_is_hidden_as_its_whole_is(seed: int) -> None:
         base64.b64encode(KEY.encode()).decode(),
     ]
     whole = "".join(chance.choice(words) for _ in range(12))
-    text = KeyFilter(Secret(KEY)).text()
+    keys = KeyFilter(Secret(KEY))
+    text = TextSequence(keys).text()
     shown, rest = "", whole
     while rest:
         size = chance.choice([1, 2, 3, 7, 50])
         shown, rest = shown + text.feed(rest[:size]), rest[size:]
 
-    assert shown + text.end() == hide_key(whole, Secret(KEY))
+    assert shown + text.end() == TextSequence(keys).whole(whole)
 
 
 def _delta(text: str, index: int = 0, **more: Any) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def _delta(text: str, index: int = 0, **more: Any) -> dict[str, Any]:
 
 def _passed(events: list[dict[str, Any]], key: str = KEY) -> list[dict[str, Any]]:
     keys = KeyFilter(Secret(key))
-    split = keys.events()
+    split = SplitEvents(keys)
     return [shown for event in events for shown in split.feed(keys.hide(event))]
 
 
@@ -100,7 +102,7 @@ def test_what_only_began_like_the_key_comes_before_the_end_of_its_text() -> None
 def test_what_waits_is_bounded_and_may_be_of_any_kind() -> None:
     events = [{**_delta("s", index), "item_id": [index]} for index in range(1000)]
     keys = KeyFilter(Secret(KEY))
-    split = keys.events()
+    split = SplitEvents(keys)
 
     shown = [one for event in events for one in split.feed(event)]
 
@@ -209,7 +211,7 @@ def test_what_names_a_kind_is_a_word_or_searched(name: str) -> None:
 
 
 def test_without_a_key_every_event_is_what_it_was() -> None:
-    split = KeyFilter(None).events()
+    split = SplitEvents(KeyFilter(None))
     events = [_delta("s"), _delta(""), {"type": "x", "delta": {"kind": "none"}}, {"type": "response.completed"}]
 
     assert [shown for event in events for shown in split.feed(event)] == events

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.gateway import Gateway
 from tests.support.providers.server import Request
-from tests.support.providers.turns import Drop, Refuse, Reply, Text, Turn, reply
+from tests.support.providers.turns import Drop, Reasoning, Refuse, Reply, Text, Turn, reply
 from tests.wire.asking import SHELL
 from tests.wire.conftest import RUNTIME
 from tests.wire.order import check_event_order
@@ -137,6 +137,27 @@ def test_a_key_never_reaches_the_box_nor_what_is_kept(speaking_gateway: Gateway,
     text = items_of(response, "message")[0]["content"][0]["text"]
     assert (text.startswith("My key is "), text.endswith("!")) == (True, True)
     assert KEY not in json.dumps(response)
+    assert_nowhere(speaking_gateway)
+
+
+@pytest.mark.parametrize("at", [1, len(KEY) // 2, len(KEY) - 1])
+def test_a_key_over_several_texts_is_in_nothing_that_they_make_together(
+    speaking_gateway: Gateway, voice: Voice, at: int
+) -> None:
+    begin, end = KEY[:at], KEY[at:]
+    voice.play((Reasoning(f"Is it {begin}"), Text(f"{end}? It is {begin}"), Text(f"{end}!")))
+    asked: Any = {"model": voice.model, "input": "go", "tools": SHELL}
+    with speaking_gateway.client().responses.create(**asked, stream=True) as stream:
+        events = [event.to_dict() for event in stream]
+    response: Json = events[-1]["response"]
+    thought = "".join(part["text"] for item in items_of(response, "reasoning") for part in item["summary"])
+    said = "".join(part["text"] for item in items_of(response, "message") for part in item["content"])
+
+    assert "".join(str(event["delta"]) for event in events if "delta" in event) == thought + said
+    assert KEY not in thought + said
+    assert (said.count("It is"), said.endswith("!")) == (1, True)
+    kept = speaking_gateway.client().responses.retrieve(response["id"])
+    assert kept.output_text == said
     assert_nowhere(speaking_gateway)
 
 

@@ -1,11 +1,10 @@
-"""Takes a provider's key out of what the provider says: out of texts, out of events, and out of texts that come in pieces."""
+"""Takes a provider's key out of what the provider says: out of texts and out of events. `key_pieces` does so where it comes in pieces."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
-from limpet.core.hiding import spellings
+from limpet.core.hiding import SHORTEST, spellings
 from limpet.core.secret import HIDDEN, Secret
 
 
@@ -20,6 +19,7 @@ def _without(text: str, found: Iterable[str]) -> str:
     return text
 
 
+LONGEST_FRAGMENT = 8  # characters; so many that belong to a key are hidden also where the rest of it is elsewhere
 _ESCAPED_ASCII = b"\\u00"  # some encoders of JSON write +, &, < and others so
 
 
@@ -36,6 +36,11 @@ class KeyFilter:
         self._beginnings = frozenset(text[:length] for text in found for length in range(1, len(text)))
         self._first = frozenset(text[0] for text in found)
         self._longest = max(map(len, found), default=1) - 1
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a key to hide."""
+        return bool(self._texts)
 
     def may_hold_key(self, data: bytes) -> bool:
         """Whether an event's JSON has the key in it, or escapes characters of ASCII, which may be the key's."""
@@ -90,92 +95,39 @@ class KeyFilter:
                 return len(tail) - at
         return 0
 
-    def text(self) -> "SplitText":
-        """For one text that comes in pieces."""
-        return SplitText(self)
+    def is_part(self, text: str) -> bool:
+        """Whether the text is less than the key and stands somewhere in it."""
+        return any(text in spelling and len(text) < len(spelling) for spelling in self._texts)
 
-    def events(self) -> "SplitEvents":
-        """For the events of one answer, which are without the key each."""
-        return SplitEvents(self)
+    def is_fragment(self, text: str) -> bool:
+        """Whether the text is so long a part of the key that it is none by chance."""
+        return any(len(text) >= _fragment(spelling) and text in spelling for spelling in self._texts)
 
+    def is_first_fragment(self, text: str) -> bool:
+        """The same of what the key begins with."""
+        return any(len(text) >= _fragment(spelling) and spelling.startswith(text) for spelling in self._texts)
 
-class SplitText:
-    """A text in pieces, without a key that begins in one and ends in another. What may be its beginning waits for the next piece."""
+    def hide_end_in(self, text: str) -> str:
+        """A text without so long an end of the key at its beginning."""
+        for spelling in self._texts:
+            least = _fragment(spelling)
+            if text[:least] not in spelling:
+                continue
+            for at in range(len(spelling) - least + 1):
+                if text.startswith(spelling[at:]):
+                    return HIDDEN + text[len(spelling) - at :]
+        return text
 
-    __slots__ = ("_filter", "held")
-
-    def __init__(self, keys: KeyFilter) -> None:
-        self._filter = keys
-        self.held = ""
-
-    def feed(self, piece: str) -> str:
-        """What may be shown by now; often the piece."""
-        text = self._filter.hide_in(self.held + piece)
-        waits = self._filter.unfinished(text)
-        self.held = text[len(text) - waits :]
-        return text[: len(text) - waits] if waits else text
-
-    def end(self) -> str:
-        """What waited, and is no key."""
-        held, self.held = self.held, ""
-        return held
-
-
-_MOST_OPEN = 64  # texts of one answer that wait at once
-
-
-@dataclass(slots=True)
-class _OpenText:
-    last: Mapping[str, Any]
-    text: SplitText
+    def end_of_key(self, before: str, text: str) -> int:
+        """How many characters of a text belong to a key that begins in what stands before it."""
+        joined = before + text
+        for spelling in self._texts:
+            at = joined.find(spelling)
+            if 0 <= at < len(before):
+                return at + len(spelling) - len(before)
+        return 0
 
 
-class SplitEvents:
-    """Events of the Responses API whose `delta` is text: a key that is split over several of them is in none."""
-
-    _PLACES = ("type", "item_id", "output_index", "content_index", "summary_index", "command_index")
-
-    def __init__(self, keys: KeyFilter) -> None:
-        self._filter = keys
-        self._open: dict[tuple[str, ...], _OpenText] = {}
-
-    def feed(self, event: dict[str, Any]) -> Iterable[dict[str, Any]]:
-        """The events to go on with in its place, in order: what waited for it comes first."""
-        delta = event.get("delta")
-        if not self._open and not (isinstance(delta, str) and self._filter.unfinished(delta)):
-            return (event,)
-        return self._with_what_waited(event, delta)
-
-    def _with_what_waited(self, event: dict[str, Any], delta: object) -> Iterator[dict[str, Any]]:
-        if not isinstance(delta, str) or not delta:
-            if self._open:
-                yield from self._rest(event.get("output_index"))
-            yield event
-            return
-        place = tuple(str(event.get(name)) for name in self._PLACES)  # a provider may send anything there
-        waiting = self._open.pop(place, None)
-        if waiting is None and not self._filter.unfinished(delta):
-            yield event
-            return
-        waiting = waiting or _OpenText(event, self._filter.text())
-        shown = waiting.text.feed(delta)
-        if waiting.text.held:
-            waiting.last = event
-            if len(self._open) >= _MOST_OPEN:
-                yield from self._rest(None)
-            self._open[place] = waiting
-        if shown:
-            yield _with_delta(event, shown)
-
-    def _rest(self, output_index: object) -> Iterator[dict[str, Any]]:
-        """What waited in that item, or anywhere: its text has ended."""
-        ended = [place for place in self._open if output_index is None or place[2] == str(output_index)]
-        for place in ended:
-            waiting = self._open.pop(place)
-            yield _with_delta(waiting.last, waiting.text.end())
-
-
-def _with_delta(event: Mapping[str, Any], delta: str) -> dict[str, Any]:
-    """The event with another delta, and without the tokens of the one that it had."""
-    tokens: dict[str, Any] = {"logprobs": []} if event.get("logprobs") else {}
-    return {**event, "delta": delta, **tokens}
+def _fragment(spelling: str) -> int:
+    """From how many characters on a part of it is hidden by itself: one that stands there by chance would be hidden too."""
+    return min(LONGEST_FRAGMENT, max(SHORTEST, (len(spelling) + 1) // 2))

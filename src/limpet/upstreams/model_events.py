@@ -25,7 +25,8 @@ from limpet.upstreams import shell_function
 from limpet.upstreams.endings import ResponseError
 from limpet.upstreams.function_names import FunctionNames, custom_input
 from limpet.upstreams.item_events import CustomCall, FunctionCall, Message, Reasoning
-from limpet.upstreams.key_filter import KeyFilter, SplitText
+from limpet.upstreams.key_filter import KeyFilter
+from limpet.upstreams.key_pieces import SplitText, TextSequence
 from limpet.upstreams.sealing import Seal, sealed
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, Emit, TurnEnded, TurnEvent
 from limpet.upstreams.usage import Usage
@@ -89,6 +90,7 @@ class ModelEventReader:
         self._has_shell = has_shell
         self._names = names
         self._keys = keys
+        self._written = TextSequence(keys)
         self._texts: dict[int, SplitText] = {}  # of what is open, by part
         self._next = 0
         self._open: dict[int, _Item] = {}
@@ -165,7 +167,7 @@ class ModelEventReader:
             case ThinkingPart(content=thought):
                 yield from self._write(part, Reasoning, thought, even_empty=begun.signature is not None)
             case ToolCallPart(tool_name=name, args=arguments, tool_call_id=call_id):
-                item = self._open[part] = self._call(name, call_id)
+                item = self._open[part] = self._call(self._keys.hide_in(name), self._keys.hide_in(call_id))
                 yield from item.begin()
                 yield from self._more(part, _as_text(arguments))
             case _:
@@ -205,7 +207,7 @@ class ModelEventReader:
     def _text_of(self, part: int) -> SplitText:
         found = self._texts.get(part)
         if found is None:
-            found = self._texts[part] = self._keys.text()
+            found = self._texts[part] = self._written.text()
         return found
 
     def _seal(self, part: int, ended: ModelResponsePart) -> None:
@@ -222,7 +224,7 @@ class ModelEventReader:
         self, finish: FinishReason | None, used: RequestUsage, model: str | None, details: Mapping[str, Any]
     ) -> TurnEnded:
         shown = {"model": model, "service_tier": details.get("service_tier")}
-        response = {name: value for name, value in shown.items() if value}
+        response = {name: self._keys.hide(value) for name, value in shown.items() if value}
         total = _usage(used)
         match finish:
             case "length":

@@ -18,6 +18,7 @@ from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.upstreams.client import ProviderClient, close, reason_of
 from limpet.upstreams.endpoints import Access, endpoint_of
 from limpet.upstreams.key_filter import KeyFilter, hide_key
+from limpet.upstreams.key_pieces import SplitEvents
 from limpet.upstreams.known_models import ModelListing, listed_models
 from limpet.upstreams.refusals import refusal
 from limpet.upstreams.relay_compaction import RelayCompaction
@@ -79,13 +80,12 @@ class RelayUpstream:
                 self.name, 400, "the input has half of a surrogate pair. Send whole characters."
             ) from error
         access = await self._endpoint.access()
-        key = KeyFilter(access.secret)
-        split = key.events()
+        split = SplitEvents(KeyFilter(access.secret))
         async with aclosing(self._frames(content, access)) as frames:
             async for data in frames:
                 if data == b"[DONE]":
                     continue
-                for part in split.feed(self._event(data, key)):
+                for part in self._events(data, split):
                     for event in self._read(reader, part):
                         yield event
                 if reader.ended:
@@ -109,14 +109,16 @@ class RelayUpstream:
         access = await self._endpoint.access()
         return await asked_of_provider(self._client, self._endpoint.responses, body, access=access, provider=self.name)
 
-    def _event(self, data: bytes, key: KeyFilter) -> dict[str, Any]:
+    def _events(self, data: bytes, split: SplitEvents) -> list[dict[str, Any]]:
+        """What an event says, without the key; nothing as long as it may be the key's beginning."""
         try:
             event = _decode(data)
+            if not isinstance(event, dict):
+                raise UpstreamBroken(self.name, "an event is not a JSON object.")
+            keys = split.keys
+            return [*split.feed(keys.hide(event) if keys.may_hold_key(data) else event)]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UpstreamBroken(self.name, "an event is not JSON; it was cut or garbled.") from error
-        if not isinstance(event, dict):
-            raise UpstreamBroken(self.name, "an event is not a JSON object.")
-        return key.hide(event) if key.may_hold_key(data) else event
 
     def _read(self, reader: RelayEventReader, event: dict[str, Any]) -> list[TurnEvent]:
         try:
