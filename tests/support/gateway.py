@@ -1,8 +1,10 @@
 """A gateway as its users have it: the program itself, in a process of its own, on a free port, with a home of its own. See `prepared`."""
 
+import functools
 import os
 import re
 import signal
+import ssl
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -22,6 +24,12 @@ from tests.support.prepared import Started, Surroundings, started
 READY_SECONDS = 20.0
 LIMPET = Path(sys.executable).parent / "limpet"
 _ADDRESS = re.compile(r"limpet serves (http://\S+)")
+
+
+@functools.cache
+def system_trust() -> ssl.SSLContext:
+    """What clients trust, for all clients of a run: to read it for each takes longer than most of what they ask."""
+    return ssl.create_default_context()
 
 
 @dataclass
@@ -96,13 +104,14 @@ class Gateway:
                 "api_key": "none needed",
                 "max_retries": 0,
                 "timeout": 60.0,
+                "http_client": openai.DefaultHttpxClient(verify=system_trust()),
                 **options,
             },
         )
 
     def http(self) -> httpx2.Client:
         """A plain client, for what no official client would send."""
-        return httpx2.Client(base_url=self.url, timeout=60.0, trust_env=False)
+        return httpx2.Client(base_url=self.url, timeout=60.0, trust_env=False, verify=system_trust())
 
     def _environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}

@@ -63,9 +63,10 @@ class Fetcher:
         """
         most = min(self._settings.max_bytes, max_bytes or self._settings.max_bytes)
         backend = PublicOnly(ports=self._ports, allowed=self._allowed, resolve=self._resolve)
-        tls = self._tls or ssl.create_default_context()
+        if self._tls is None:  # once: reading the system's store holds up the event loop for 20 ms
+            self._tls = ssl.create_default_context()
         deadline = anyio.current_time() + self._settings.timeout_secs
-        async with httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=backend) as pool:
+        async with httpcore2.AsyncConnectionPool(ssl_context=self._tls, network_backend=backend) as pool:
             response, last = await self._follow(pool, url, deadline)
             try:
                 yield FetchedFile(

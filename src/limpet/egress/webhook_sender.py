@@ -45,10 +45,11 @@ class WebhookSender:
             content=body,
         )
         backend = PublicOnly(ports=self._ports, allowed=self._allowed, resolve=self._resolve)
-        tls = self._tls or ssl.create_default_context()
+        if self._tls is None:  # once: reading the system's store holds up the event loop for 20 ms
+            self._tls = ssl.create_default_context()
         try:
             with anyio.fail_after(self._settings.timeout_secs):
-                async with httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=backend) as pool:
+                async with httpcore2.AsyncConnectionPool(ssl_context=self._tls, network_backend=backend) as pool:
                     response = await pool.handle_async_request(request)
                     with anyio.move_on_after(1, shield=True):
                         await response.aclose()
