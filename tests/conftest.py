@@ -44,9 +44,9 @@ def postgres(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    from tests.support.scheduling import FilesTogether  # noqa: PLC0415 - only where xdist is there
+    from tests.support.scheduling import LongTestsFirst  # noqa: PLC0415 - only where xdist is there
 
-    return FilesTogether(config, log)
+    return LongTestsFirst(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,50 +1,33 @@
-"""Which tests stay on one worker where several run at once; every other test goes to the next worker that is free."""
+"""Where several tests run at once: which of them stay on one worker, and which begin first."""
 
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
-TOGETHER = (
-    # They count what the whole machine has, and must not run beside each other.
-    "tests/runtimes/bubblewrap/test_in_containers.py",
-    # What the tests of a file share is slow to start.
-    "tests/cli/test_containers.py",
-    "tests/cli/test_join.py",
-    "tests/cli/test_serve.py",
-    "tests/faults/test_nodes.py",
-    "tests/integrations/test_manual.py",
-    "tests/integrations/test_openai_agents.py",
-    "tests/store/test_blobs.py",
-    "tests/test_readme.py",
-    "tests/wire/test_expiry.py",
-    "tests/wire/test_files_bad_input.py",
-    "tests/wire/test_input_files.py",
-    "tests/wire/test_keys.py",
-    "tests/wire/test_limits_of_a_box.py",
-    "tests/wire/test_metrics.py",
-    "tests/wire/test_openapi",
-    "tests/wire/test_postgres.py",
-    "tests/wire/test_shell_rules.py",
-    "tests/wire/test_sleeping.py",
-    "tests/wire/test_storage.py",
-    # Long tables of short cases: to hand out each by itself would cost more than the case.
-    "tests/config/",
-    "tests/containers/test_front_matter.py",
-    "tests/containers/test_requested_spec.py",
-    "tests/egress/test_addresses.py",
-    "tests/guard/test_",
-    "tests/responses/",
-    "tests/siege/",
-    "tests/tools/bash/test_modes.py",
-    "tests/tools/bash/test_words.py",
-    "tests/tools/shell_cmd/",
-    "tests/wire/test_bad_requests.py",
-    "tests/wire/test_containers_bad_input.py",
+# Their tests are long and share nothing that is slow to start: each is a piece of work of its own. They begin before all others, so that
+# no worker is left with one when the rest have ended.
+LONG = (
+    "tests/bench/",
+    "tests/clients/",
+    "tests/contract/",
+    "tests/faults/",
+    "tests/runtimes/",
+    "tests/test_docs_examples.py",
+    "tests/workspace/test_network.py",
 )
+# These count what the whole machine has, and must not run beside each other.
+COUNTING = "tests/runtimes/bubblewrap/test_in_containers.py"
 
 
-class FilesTogether(LoadScopeScheduling):
-    """Those of a file in TOGETHER are one piece of work. xdist's own marks for that (`xdist_group`) have no effect under pytest 9.2, which
-    gives a test's id from elsewhere than xdist 3.8 changes it."""
+class LongTestsFirst(LoadScopeScheduling):
+    """A file is one piece of work, so that what its tests share is started once, but for the tests of LONG. xdist's own marks for that
+    (`xdist_group`) have no effect under pytest 9.2, which gives a test's id from elsewhere than xdist 3.8 changes it."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return file if file.startswith(TOGETHER) else nodeid
+        return nodeid if file.startswith(LONG) and file != COUNTING else file
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        first = next((scope for scope in self.workqueue if scope.startswith(LONG)), None)
+        if first is not None:
+            self.workqueue.move_to_end(first, last=False)
+        super()._assign_work_unit(node)

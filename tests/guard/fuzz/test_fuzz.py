@@ -18,7 +18,7 @@ from tests.guard.fuzz.run import WITHOUT_DOUBTS, fuzz, guard, weakened
 from tests.guard.fuzz.weak import WEAK
 
 SEED = 20_261_121
-COUNT = 200
+COUNT = 100
 ENOUGH = 0.05  # so many of a grammar's scripts must be allowed, or nothing is shown by it
 BITES_WITHIN = 400  # scripts of each grammar
 
