@@ -3,14 +3,14 @@
 import subprocess
 import sys
 
-from limpet.wiring.gateway import TRANSLATED
+from limpet.wiring.gateway import BY_LIBRARY, READ_DIRECTLY
 
 CONFIGURED = f"""
 import sys
 from limpet.core.secret import Secret
 from limpet.upstreams.routing import ProviderSettings
 from limpet.wiring import gateway
-for kind in {[*TRANSLATED, "openai", "azure_openai"]!r}:
+for kind in {[*BY_LIBRARY, *READ_DIRECTLY]!r}:
     settings = ProviderSettings(name=kind, type=kind, base_url="http://127.0.0.1:1", api_key=Secret("k"))
     gateway._upstream(settings, "the test")
 heavy = ("pydantic_ai", "anthropic", "openai", "boto3", "botocore", "google.genai", "google.auth", "azure")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 CUSTOM_INPUT = "input"  # the one argument of the function that stands for a custom tool
+INVALID_ARGUMENTS = "INVALID_JSON"
 TOOL_TYPES = frozenset({"function", "custom", "namespace"})
 LONGEST = 64  # letters of a function's name that every provider takes
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
@@ -80,6 +81,15 @@ def joined(namespace: str, name: str) -> str:
     between = "" if namespace.endswith("__") else "__"
     plain = _NOT_IN_A_NAME.sub("_", f"{namespace}{between}{name}")
     return plain if len(plain) <= LONGEST else _shortened(plain, of=json.dumps([namespace, name]))
+
+
+def arguments_object(text: str) -> dict[str, Any]:
+    """The arguments of a call in the history, as the object that wires and servers insist on. What is none stands in one."""
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {INVALID_ARGUMENTS: text}
 
 
 def custom_arguments(given: str) -> str:

@@ -55,17 +55,17 @@ class Usage(WireObject, frozen=True, kw_only=True):
         if not isinstance(given, Mapping) or not given:
             return None
         inward, outward = _object(given, "input_tokens_details"), _object(given, "output_tokens_details")
-        sent, answered = _count(given, "input_tokens"), _count(given, "output_tokens")
+        sent, answered = count_in(given, "input_tokens"), count_in(given, "output_tokens")
         return cls(
             input_tokens=sent,
             output_tokens=answered,
-            total_tokens=_count(given, "total_tokens") or sent + answered,
+            total_tokens=count_in(given, "total_tokens") or sent + answered,
             input_tokens_details=InputTokensDetails(
-                cached_tokens=_count(inward, "cached_tokens"),
-                cache_write_tokens=_count(inward, "cache_write_tokens"),
+                cached_tokens=count_in(inward, "cached_tokens"),
+                cache_write_tokens=count_in(inward, "cache_write_tokens"),
                 cache_write_tokens_details=_written(inward),
             ),
-            output_tokens_details=OutputTokensDetails(reasoning_tokens=_count(outward, "reasoning_tokens")),
+            output_tokens_details=OutputTokensDetails(reasoning_tokens=count_in(outward, "reasoning_tokens")),
         )
 
     def __add__(self, other: "Usage") -> "Usage":
@@ -93,7 +93,7 @@ def _written(details: Mapping[str, Any]) -> CacheWriteTokens | UnsetType:
     if not told:
         return UNSET
     return CacheWriteTokens(
-        ttl_30m_tokens=_count(told, "ttl_30m_tokens"), ttl_12h_tokens=_count(told, "ttl_12h_tokens")
+        ttl_30m_tokens=count_in(told, "ttl_30m_tokens"), ttl_12h_tokens=count_in(told, "ttl_12h_tokens")
     )
 
 
@@ -111,7 +111,8 @@ def _object(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _count(given: Mapping[str, Any], key: str) -> int:
+def count_in(given: Mapping[str, Any], key: str) -> int:
+    """A number of tokens that a provider sent; 0 for anything else."""
     value = given.get(key)
     is_count = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _MOST
     return int(value or 0) if is_count else 0

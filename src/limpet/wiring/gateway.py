@@ -23,12 +23,16 @@ from limpet.upstreams.upstream import Upstream
 from limpet.wiring.logs import log_to_stderr, protect_secrets
 from limpet.wiring.storage import storage_of
 
-RELAYED = ("openai", "azure_openai")
-# The file of each translated provider, and the library that it stands on, with the extra that brings that.
-TRANSLATED: Mapping[str, tuple[str, str, str]] = {
+# The providers whose wires the gateway reads itself.
+READ_DIRECTLY: Mapping[str, str] = {
+    "azure_openai": "limpet.upstreams.relay:RelayUpstream",
+    "openai": "limpet.upstreams.relay:RelayUpstream",
+    "openai_chat": "limpet.upstreams.openai_chat:upstream",
+}
+# The file of each other provider, and the library that it stands on, with the extra that brings that.
+BY_LIBRARY: Mapping[str, tuple[str, str, str]] = {
     "anthropic": ("limpet.upstreams.anthropic:upstream", "pydantic_ai", "models"),
     "bedrock": ("limpet.upstreams.bedrock:upstream", "boto3", "bedrock"),
-    "openai_chat": ("limpet.upstreams.openai_chat:upstream", "pydantic_ai", "models"),
     "vertex": ("limpet.upstreams.vertex:upstream", "google.genai", "vertex"),
 }
 
@@ -96,10 +100,10 @@ def _upstream(settings: ProviderSettings, source: str) -> Upstream:
     if settings.type == "script":
         script: Upstream = wiring.load("limpet.upstreams.script:ScriptUpstream")(settings.name)
         return script
-    if settings.type in RELAYED:
-        relay: Upstream = wiring.load("limpet.upstreams.relay:RelayUpstream")(settings)
-        return relay
-    target, library, extra = TRANSLATED[settings.type]
+    if settings.type in READ_DIRECTLY:
+        read: Upstream = wiring.load(READ_DIRECTLY[settings.type])(settings)
+        return read
+    target, library, extra = BY_LIBRARY[settings.type]
     if not _is_installed(library):
         where = f"providers.{settings.name}.type"
         raise ConfigInvalid(source, where, f"needs {library}, which is not installed: pip install 'limpet[{extra}]'")
