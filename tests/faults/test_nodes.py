@@ -89,32 +89,66 @@ def test_a_response_is_cancelled_at_any_of_them(nodes: tuple[Gateway, Gateway]) 
     assert one.client().responses.retrieve(response).status == "cancelled"
 
 
-def test_a_container_is_used_where_it_lies_and_refused_in_words_elsewhere(nodes: tuple[Gateway, Gateway]) -> None:
+@pytest.mark.promise("hadrian-container-has-one-home")
+def test_a_container_is_used_at_any_of_them(nodes: tuple[Gateway, Gateway]) -> None:
+    """Responses that are streamed, whole, chained and not stored, files, ports and the container itself."""
     one, other = nodes
     first = run(one.client(), "echo kept > kept")
     container = container_of(first)
     there = other.client()
-    assert there.containers.retrieve(container).status == "running"
-    refused = [
-        lambda: there.containers.files.list(container),
-        lambda: there.containers.delete(container),
-        lambda: run(there, "true", container=container),
-        lambda: run(there, "true", previous_response_id=first.id),
-    ]
-    for request in refused:
-        with pytest.raises(openai.ConflictError, match="lies on another gateway") as answer:
-            request()
-        check_error({"error": answer.value.body})
-        assert answer.value.code == "container_elsewhere"
-    assert entries(run(one.client(), "cat kept", container=container))[0].stdout == "kept\n"
+    with asking(other, model="limpet/script", input=shell_blocks("cat kept"), tools=referring_to(container)) as stream:
+        events = stream.rest()
+    check_events(events)
+    assert entries(run(there, "cat kept", container=container))[0].stdout == "kept\n"
+    assert entries(run(there, "cat kept", previous_response_id=first.id))[0].stdout == "kept\n"
+    assert entries(run(there, "cat kept", container=container, store=False))[0].stdout == "kept\n"
+    assert replayed(one, events[0]["response"]["id"]) == replayed(other, events[0]["response"]["id"]) == events
+    big = os.urandom(3_000_000)
+    put = there.containers.files.create(container, file=("big", big))
+    assert {file.path for file in there.containers.files.list(container)} == {"/mnt/data/kept", "/mnt/data/big"}
+    assert there.containers.files.content.retrieve(put.id, container_id=container).content == big
+    there.containers.files.delete(put.id, container_id=container)
+    there.containers.delete(container)
+    with pytest.raises(openai.NotFoundError):
+        one.client().containers.retrieve(container)
+
+
+def test_ports_and_links_to_them_lead_to_the_container(nodes: tuple[Gateway, Gateway]) -> None:
+    one, other = nodes
+    serve = "mkdir w; cd w; echo page > page; python3 -m http.server 8000 >/dev/null 2>&1 & "
+    container = container_of(run(one.client(), serve + "until (: </dev/tcp/127.0.0.1/8000) 2>/dev/null; do :; done"))
+    root = f"/v1/containers/{container}/ports"
+    with one.http() as here, other.http() as there:
+        assert [port["port"] for port in there.get(root).json()["data"]] == [8000]
+        assert there.get(f"{root}/8000/page").text == "page\n"
+        link = there.post(f"{root}/8000", json={}).json()["url"]
+        assert link.startswith(other.url)
+        assert there.get(f"{link}page").text == here.get(link.replace(other.url, one.url) + "page").text == "page\n"
+        assert there.get(f"{root}/8001/page").status_code == 404
+
+
+def test_what_is_refused_where_the_container_lies_is_refused_elsewhere(nodes: tuple[Gateway, Gateway]) -> None:
+    one, other = nodes
+    container = container_of(run(one.client(), "true"))
+    with other.http() as http:
+        body = {"model": "limpet/script", "input": "x", "tools": referring_to(container)}
+        refused = [
+            http.post(f"/v1/containers/{container}", json={"name": "new"}),
+            http.get(f"/v1/containers/{container}/files/cfile_none"),
+            http.post("/v1/responses", json={**body, "previous_response_id": "resp_none"}),
+        ]
+        forged = http.get(f"/v1/containers/{container}/files", headers={"limpet-forwarded": "e30.00"})
+    assert [answer.status_code for answer in refused] == [400, 404, 404]
+    for answer in [*refused, forged]:
+        check_error(answer.json())
+    assert forged.json()["error"]["code"] == "forward_refused"
 
 
 def test_a_container_that_was_never_used_is_used_anywhere(nodes: tuple[Gateway, Gateway], tmp_path: Path) -> None:
     one, other = nodes
     container = one.client().containers.create(name="fresh").id
     assert entries(run(other.client(), "echo here", container=container))[0].stdout == "here\n"
-    with pytest.raises(openai.ConflictError):
-        one.client().responses.create(model="limpet/script", input=shell_blocks("true"), tools=referring_to(container))
+    assert entries(run(one.client(), "echo there", container=container))[0].stdout == "there\n"
 
 
 @pytest.mark.timeout(1800)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from limpet.containers.box import Box, BoxServices
+from limpet.containers.directories import ContainerDirectories
 from limpet.containers.directory_remover import DirectoryRemover
 from limpet.core.ports import Offer
 from limpet.store.containers import ContainerRecord
@@ -28,6 +29,15 @@ class Boxes:
     def held(self) -> frozenset[str]:
         """The containers that are leased now."""
         return frozenset(key for key, box in self._boxes.items() if box.leases > 0)
+
+    def entered(self) -> frozenset[str]:
+        """The containers whose box this process has entered."""
+        return frozenset(key for key, box in self._boxes.items() if box.sandbox is not None)
+
+    @property
+    def directories(self) -> ContainerDirectories:
+        """Where those of their containers lie."""
+        return self._services.directories
 
     @property
     def remover(self) -> DirectoryRemover:

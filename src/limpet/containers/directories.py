@@ -70,16 +70,21 @@ class ContainerDirectories:
             if is_id(name := original_name(directory.name), prefix=CONTAINER)
         }
         ended = await rows.ended(found.values())
+        at_home = {directory: name for directory, name in found.items() if directory.parent == self._at_home}
+        moved = await rows.moved(at_home.values())
         swept = []
-        for directory in (directory for directory, name in found.items() if name in ended):
+        for directory, name in found.items():
+            if name not in ended and (name not in moved or directory not in at_home):
+                continue
+            what = "has ended" if name in ended else "another gateway has moved to itself"
             try:
                 await self.remover.remove(directory)
-                swept.append(f"Removed the directory {directory} of a container that has ended.")
+                swept.append(f"Removed the directory {directory} of a container that {what}.")
             except OSError as error:
                 # No reason not to serve the others; the operator reads it.
-                swept.append(f"Could not remove the directory {directory} of a container that has ended: {error}.")
-        known = await rows.known([name for directory, name in found.items() if directory.parent == self._at_home])
-        unknown = [each for each, name in found.items() if each.parent == self._at_home and name not in known]
+                swept.append(f"Could not remove the directory {directory} of a container that {what}: {error}.")
+        known = await rows.known(at_home.values())
+        unknown = [directory for directory, name in at_home.items() if name not in known]
         if unknown:
             log.warning(
                 "%d directories in %s, %s among them, are of containers that the database does not know. They are left as they are: "

@@ -26,14 +26,16 @@ from limpet.containers.file_copies import FileCopies
 from limpet.containers.file_service import ContainerFileService
 from limpet.containers.hosted_shells import HostedShells
 from limpet.containers.lease import Lease
-from limpet.containers.messages import has_expired, lies_elsewhere, lost_box, no_container
+from limpet.containers.messages import ContainerElsewhere, has_expired, lies_elsewhere, lost_box, no_container
 from limpet.containers.meter import Meter, NullMeter
 from limpet.containers.network_grants import NetworkGrants
 from limpet.containers.networks import ContainerNetworks
+from limpet.containers.nodes import NodeDirectory
 from limpet.containers.operator_secrets import OperatorSecrets
 from limpet.containers.port_access import PortAccess
 from limpet.containers.quotas import Quotas
 from limpet.containers.reaper import ContainerReaper
+from limpet.containers.relocation import ContainerRelocation
 from limpet.containers.requested_spec import adapted, narrow
 from limpet.containers.settings import ContainerHost, ContainerSettings, ShellLimits
 from limpet.containers.shell_rules import ShellRules
@@ -83,13 +85,12 @@ class ContainerManager:
         rules: ShellRules | None = None,
         grants: NetworkGrants | None = None,
         sealer: Sealer | None = None,
+        nodes: NodeDirectory | None = None,
     ) -> None:
-        self._runtime = runtime
+        self._runtime, self._stop_boxes = runtime, stop_boxes
         self._settings, self._limits = settings or ContainerSettings(), limits or ShellLimits()
-        self._clock = clock or SystemClock()
-        self._stop_boxes = stop_boxes
+        self._clock, self._meter = clock or SystemClock(), meter or NullMeter()
         self._quotas = quotas or Quotas(db, QuotaSettings())
-        self._meter = meter or NullMeter()
         self._host, self._rows = host or ContainerHost(), Containers.of_home(db, home)
         self._shells = HostedShells(runtime, rules or ShellRules(), clock=self._clock)
         self._operator = OperatorSecrets(self._limits.allowed_domain_secrets, clock=self._clock)
@@ -97,6 +98,7 @@ class ContainerManager:
         self.secrets = ContainerSecrets(self._rows, grants, self._operator, sealer, self._shells)
         self.doors = ContainerDoors(grants, self.secrets, meter=self._meter)
         self._boxes = self._made_boxes(home, box or BoxSettings())
+        self._relocation = self._made_relocation(ContainerFiles(db), nodes, copies)
         self.networks = ContainerNetworks(self.doors, self._rows, self._boxes, running=self._still_running)
         self.files = self._file_service(ContainerFiles(db), FileCopies(copies))
         self._provider = AttachmentResolver(self._rows, self._boxes, self.files, attachments)
@@ -108,6 +110,20 @@ class ContainerManager:
         self.ports = PortAccess(self._runtime, self._boxes, self.admission, running=self.require_running)
         self.swept: tuple[str, ...] = ()
         self._stack = AsyncExitStack()
+
+    def _made_relocation(
+        self, files: ContainerFiles, nodes: NodeDirectory | None, copies: BlobStorage | None
+    ) -> ContainerRelocation:
+        return ContainerRelocation(
+            self._rows,
+            files,
+            self._boxes,
+            runtime=self._runtime,
+            nodes=nodes,
+            copies=copies,
+            host=self._host,
+            settings=self._settings,
+        )
 
     def _made_boxes(self, home: Path, box: BoxSettings) -> Boxes:
         services = BoxServices(
@@ -271,13 +287,22 @@ class ContainerManager:
         return await self._here(await self.get(tenant, container_id))
 
     async def _here(self, record: ContainerRecord) -> ContainerRecord:
-        """One that never had a box and was given nothing is at home wherever it is used first."""
+        """One that never had a box and was given nothing is at home wherever it is used first; one whose gateway is gone, where its files
+        can come."""
         if record.status != "running" or not self._rows.is_elsewhere(record):
             return record
         adopted = await self._rows.adopt(record) if not was_given(record) else None
-        if adopted is None:
-            raise lies_elsewhere(record.id, record.home)
-        return adopted
+        return adopted or await self._relocation.here(record)
+
+    async def elsewhere(self, tenant: str, container_id: str) -> ContainerElsewhere | None:
+        """Why a container cannot be used here, where another gateway has it; None for all others, also those that there are not."""
+        record = await self._rows.get(tenant, container_id)
+        try:
+            if record is not None:
+                await self._here(record)
+        except ContainerElsewhere as problem:
+            return problem
+        return None
 
     async def _still_running(self, tenant: str, container_id: str) -> ContainerRecord:
         """The same for a caller that holds one of its box's locks, without which nothing can expire: it is asked for its row alone."""
@@ -286,6 +311,8 @@ class ContainerManager:
             raise no_container(container_id)
         if record.status != "running":
             raise has_expired(container_id)
+        if self._rows.is_elsewhere(record):  # it was moved while this gateway was silent
+            raise lies_elsewhere(container_id, record.home)
         return record
 
     async def take_up(self, tenant: str, container_id: str) -> ContainerRecord:

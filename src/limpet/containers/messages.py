@@ -1,12 +1,19 @@
 """Messages to clients and models about a container that has expired, is gone or is in another state than they assume. Pure."""
 
 from limpet.core.errors import NotFound, RequestError, RequestInvalid
+from limpet.store.nodes import NodeRecord
 
 
 class ContainerElsewhere(RequestError):
-    """The container lies in the home of another gateway on the same database."""
+    """The container lies in the home of another gateway on the same database. `home` is that one's, None where it is of no use to ask
+    there."""
 
     status = 409
+
+    def __init__(self, message: str, *, container_id: str, home: str | None) -> None:
+        super().__init__(message, code="container_elsewhere")
+        self.container_id = container_id
+        self.home = home
 
 
 def no_container(container_id: str) -> NotFound:
@@ -25,7 +32,18 @@ def lies_elsewhere(container_id: str, home: str | None) -> ContainerElsewhere:
     return ContainerElsewhere(
         f"The container {container_id} lies on another gateway ({home}), and only that one reaches its box and files. Send the request "
         "there, or go on in a new container.",
-        code="container_elsewhere",
+        container_id=container_id,
+        home=home,
+    )
+
+
+def left_behind(container_id: str, node: NodeRecord) -> ContainerElsewhere:
+    return ContainerElsewhere(
+        f"The container {container_id} lies on another gateway ({node.home}), which has not been heard of for {node.silent:.0f} s, and its "
+        "files are nowhere else. Go on in a new container, or start that gateway again. The operator can have files outlive their "
+        "gateway: storage.container_files.",
+        container_id=container_id,
+        home=None,
     )
 
 

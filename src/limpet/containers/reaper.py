@@ -1,6 +1,7 @@
 """Ends containers: those that are idle too long, in rounds, others when they are told to; and boxes that must make room."""
 
 import logging
+from dataclasses import replace
 
 import anyio
 
@@ -76,6 +77,8 @@ class ContainerReaper:
             await turns.turn(record.id, self._boxes.keep_alive(record, every=KEEP_ALIVE))
         for record in list(self._unended.values()):
             await turns.turn(record.id, self._end_again(record))
+        for container_id in await self._rows.moved(self._boxes.entered()):
+            await turns.turn(container_id, self._let_go(container_id))
         turns.end()
         return tuple(expired)
 
@@ -98,6 +101,14 @@ class ContainerReaper:
         async with self._boxes.of(container_id).booting() as booting, self._files.locked(container_id) as files:
             await self._end(booting, files, container_id, "deleted")
             await self._files.clear(container_id)
+
+    async def _let_go(self, container_id: str) -> None:
+        """Another gateway has gone on with it while this one was silent: its box here ends."""
+        async with self._boxes.of(container_id).booting() as booting:
+            record = await self._rows.get_any(container_id)
+            if record is not None and self._rows.is_elsewhere(record):
+                await booting.destroy(replace(record, ref=None))
+                self._admission.leave(container_id)
 
     async def put_to_sleep(self, container_id: str) -> bool:
         """End the box of an idle container to make room for another. False where it is in use after all."""

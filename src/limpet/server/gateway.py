@@ -1,18 +1,14 @@
-"""The gateway as a whole: its parts opened in order, its address bound, served until a signal, and closed again.
+"""The gateway as a whole: its parts opened in order, and closed again.
 
 It is given the runtime and the providers and names none of them.
 """
 
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
-import anyio
-import structlog
 from starlette.middleware import Middleware
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp
@@ -27,14 +23,10 @@ from limpet.containers.staging import Staging
 from limpet.core.box_directories import DATA
 from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import Clock, SystemClock, seconds
-from limpet.core.errors import RuntimeUnavailable
-from limpet.core.open_files import raise_open_file_limit
 from limpet.core.ports import Runtime
-from limpet.core.signals import signalled
 from limpet.egress.resolver import Resolve, system_resolve
 from limpet.egress.settings import FetchSettings, WebhookSettings
 from limpet.egress.webhook_sender import WebhookSender
-from limpet.ingress.server import HttpServer, listening_socket
 from limpet.ingress.settings import AuthSettings, ServerSettings
 from limpet.responses.context_compaction import ContextCompaction
 from limpet.responses.conversation_items import ConversationItems
@@ -60,8 +52,9 @@ from limpet.server import (
 )
 from limpet.server.app import application
 from limpet.server.auth import LoopbackOnly
-from limpet.server.errors import error_body
 from limpet.server.keys import KeyHolders
+from limpet.server.node import GatewayNode, carried, opened_node
+from limpet.server.node_requests import NodeRequests
 from limpet.server.preview_links import PreviewLinks
 from limpet.server.sse import KEEP_ALIVE_SECONDS
 from limpet.server.upkeep import kept_up
@@ -70,7 +63,7 @@ from limpet.store.blob_storage import BlobStorage, StorageSettings, kept_in
 from limpet.store.conversations import Conversations
 from limpet.store.database import Database
 from limpet.store.executions import Executions
-from limpet.store.home import HomeLock, announced_in, home_id, prepare_home
+from limpet.store.home import home_id
 from limpet.store.idempotency import IdempotencyKeys
 from limpet.store.journal import Journal
 from limpet.store.keys import ApiKeys
@@ -84,17 +77,6 @@ from limpet.store.uploads import Uploads
 from limpet.store.usage import stored_bytes
 from limpet.upstreams.known_models import KnownModels
 from limpet.upstreams.routing import Route, Router
-
-# So long open streams may go on after a signal; then they are cut. Their runs are not lost with them.
-GRACE_SECONDS = 2
-
-log = structlog.get_logger()
-
-
-class Announce(Protocol):
-    """Called once, when requests are answered."""
-
-    def __call__(self, *, address: str, runtime: str, reason: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +124,11 @@ async def opened(
 ) -> AsyncIterator[OpenedParts]:
     """The application with all its parts open; the home is this process's. Raises LimpetError for what keeps it from serving."""
     clock, metrics, router = SystemClock(), Metrics(), Router(providers)
-    storage, links = settings.storage or kept_in(settings.home), PreviewLinks(clock)
+    storage = settings.storage or kept_in(settings.home)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database(settings.database, home=settings.home))
         blob_storage = await stack.enter_async_context(BlobStorage(database, storage, clock=clock))
+        node = await stack.enter_async_context(_node(settings, database, clock))
         uploads = await stack.enter_async_context(Uploads(database, blob_storage, clock=clock, quota=settings.quotas))
         bundles = Skills(database, blob_storage, clock=clock, quota=settings.quotas)
         quotas, staging = Quotas(database, settings.quotas), Staging(settings.home / "staging")
@@ -154,7 +137,7 @@ async def opened(
         for provider in providers:
             await stack.enter_async_context(provider.upstream)
         manager = await stack.enter_async_context(
-            _manager(settings, runtime, database, blob_storage, clock, attachments, quotas, metrics)
+            _manager(settings, runtime, database, blob_storage, clock, attachments, quotas, metrics, node)
         )
         journal = await stack.enter_async_context(Journal(database))
         inputs = InputFiles(uploads, settings=settings.containers, fetch=settings.fetch, spool=settings.home)
@@ -164,13 +147,11 @@ async def opened(
         sender, sealer = WebhookSender(settings.webhooks, resolve=settings.resolve), sealer_of(settings)
         beside = kept_up(database, sender, settings.responses, settings.webhooks, sealer, clock, metrics)
         accounts = await stack.enter_async_context(beside)
-        live = LiveConnections()
+        live, asks = LiveConnections(), node.requests(manager)
         routes = [
-            *_response_routes(settings, service, live, database),
+            *_response_routes(settings, service, live, database, asks),
             *item_routes.routes(database, journal, service, clock=clock, tools=settings.tools),
-            *containers.container_routes(manager, clock),
-            *containers.file_routes(manager, uploads),
-            *ports.port_routes(manager.ports, links, clock),
+            *_container_routes(manager, uploads, node, asks, clock),
             *skills.skill_routes(bundles, quotas, staging),
             *skills.version_routes(bundles, quotas, staging),
             *files.file_routes(uploads, quotas, max_bytes=storage.max_file_bytes),
@@ -179,18 +160,44 @@ async def opened(
             *health.model_routes(router, KnownModels(providers, clock=clock), seconds(clock.now())),
             *openapi.routes(has_keys=settings.auth.mode == "keys"),
         ]
-        door = _door(settings, database, clock, links)
+        door = node.door(_door(settings, database, clock, node.links))
         yield OpenedParts(app=_application(settings, routes, door, metrics), stop=partial(_stop, service, live))
 
 
+def _node(settings: GatewaySettings, database: Database, clock: Clock) -> AbstractAsyncContextManager[GatewayNode]:
+    return opened_node(
+        database,
+        sealer_of(settings),
+        clock,
+        home=home_id(settings.home),
+        address=settings.server.advertise,
+        silence=settings.responses.takeover_secs,
+    )
+
+
+def _container_routes(
+    manager: ContainerManager, uploads: Uploads, node: GatewayNode, asks: NodeRequests | None, clock: Clock
+) -> list[HttpRoute]:
+    routes = [
+        *containers.container_routes(manager, clock),
+        *containers.file_routes(manager, uploads),
+        *ports.port_routes(manager.ports, node.links, clock),
+    ]
+    return carried(routes, asks)
+
+
 def _response_routes(
-    settings: GatewaySettings, service: ResponseService, live: LiveConnections, database: Database
+    settings: GatewaySettings,
+    service: ResponseService,
+    live: LiveConnections,
+    database: Database,
+    asks: NodeRequests | None,
 ) -> list[HttpRoute]:
     keep_alive, sealer = settings.keep_alive, sealer_of(settings)
     submissions = Submissions(service, IdempotencyKeys(database), sealer)
     return [
         *websocket_routes(service, live, limits=settings.server.connections, keep_alive=keep_alive),
-        *responses.routes(service, submissions, keep_alive=keep_alive),
+        *responses.routes(service, submissions, keep_alive=keep_alive, nodes=asks),
         *chat.routes(service, keep_alive=keep_alive),
     ]
 
@@ -244,6 +251,7 @@ def _manager(
     attachments: AttachmentStore,
     quotas: Quotas,
     metrics: Metrics,
+    node: GatewayNode,
 ) -> ContainerManager:
     return ContainerManager(
         runtime,
@@ -262,6 +270,7 @@ def _manager(
         rules=settings.rules,
         grants=NetworkGrants.of(settings.tools.shell_limits, settings.host_services, settings.resolve),
         sealer=sealer_of(settings),
+        nodes=node.directory,
     )
 
 
@@ -323,64 +332,3 @@ def _service(
         spendings=spendings,
         owner=owner,
     )
-
-
-async def serve(
-    settings: GatewaySettings, *, runtime: Runtime, why: str, providers: Sequence[Route], announce: Announce
-) -> None:
-    """Serve until SIGTERM or SIGINT. `why` says how the runtime came to be chosen. Raises LimpetError."""
-    raise_open_file_limit()
-    with listening_socket(settings.server.host, settings.server.port) as listener:
-        # The home first: what is wrong with it must not look like a fault of the runtime, and no other gateway's is touched.
-        prepare_home(settings.home)
-        async with HomeLock(settings.home):
-            async with runtime:
-                probe = await runtime.probe()
-            if not probe.works:
-                raise RuntimeUnavailable(runtime.name, probe.detail, probe.remedy)
-            settings = replace(settings, programs=probe.programs)
-            host, port = listener.getsockname()[:2]
-            address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-            def ready() -> None:
-                announce(address=address, runtime=runtime.name, reason=" ".join([why, probe.detail, *probe.notes]))
-                for note in probe.notes:
-                    log.warning("what this runtime does not hold here", runtime=runtime.name, note=note)
-
-            async with signalled() as stopping, opened(settings, runtime=runtime, providers=providers) as gateway:
-                with announced_in(settings.home, _own_address(host, port)):
-                    await _serve_until(stopping, gateway, listener, ready, settings.server)
-
-
-def _own_address(host: str, port: int) -> str:
-    """Where programs of this host reach it: one that listens on every address answers on loopback."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-async def _serve_until(
-    stopping: anyio.Event,
-    gateway: OpenedParts,
-    listener: socket.socket,
-    ready: Callable[[], None],
-    asked: ServerSettings,
-) -> None:
-    server = HttpServer(
-        gateway.app,
-        render=error_body,
-        write=log.warning,
-        ready=ready,
-        limits=asked.connections,
-        grace=GRACE_SECONDS,
-        trusted_proxies=asked.trusted_proxies,
-    )
-
-    async def end_when_stopping() -> None:
-        await stopping.wait()
-        await gateway.stop()
-        server.should_exit = True
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(end_when_stopping)
-        await server.serve(sockets=[listener])
-        tasks.cancel_scope.cancel()

@@ -60,10 +60,11 @@ class BoxSocket:
 
 
 class PortExchange:
-    """A request and its answer."""
+    """A request and its answer, whose head may take `head_seconds` from the end of the request."""
 
-    def __init__(self, connection: BoxSocket) -> None:
+    def __init__(self, connection: BoxSocket, *, head_seconds: float = HEAD_SECONDS) -> None:
         self._connection = connection
+        self._head_seconds = head_seconds
         self._turns = Turns()
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEAD_BYTES)
 
@@ -88,7 +89,7 @@ class PortExchange:
     async def head(self) -> h11.Response | h11.InformationalResponse:
         """The answer's head; of an upgrade the informational 101, behind which no HTTP is spoken. Raises BadAnswer; OSError."""
         try:
-            with anyio.fail_after(HEAD_SECONDS):
+            with anyio.fail_after(self._head_seconds):
                 for _ in range(MOST_INFORMED):
                     event = await self._next()
                     if isinstance(event, h11.Response) or (
@@ -100,7 +101,7 @@ class PortExchange:
                 else:
                     raise BadAnswer(f"sent more than {MOST_INFORMED} informational answers")
         except TimeoutError as error:
-            raise BadAnswer(f"did not answer within {HEAD_SECONDS:g} s") from error
+            raise BadAnswer(f"did not answer within {self._head_seconds:g} s") from error
         _check_head(event)
         return event
 

@@ -85,6 +85,11 @@ def cross_origin_headers() -> list[Header]:
     ]
 
 
+def hop_by_hop(given: Sequence[Header]) -> frozenset[bytes]:
+    """The names of those that are of one connection only (RFC 9110, 7.6.1)."""
+    return _HOP_BY_HOP | _named_by_connection(given)
+
+
 def _named_by_connection(headers: Sequence[Header]) -> frozenset[bytes]:
     """Headers that a Connection header declares to be of this hop only."""
     words = [word for name, value in headers if name == b"connection" for word in value.split(b",")]

@@ -7,11 +7,9 @@ Whose container it is decides as everywhere; a link (`preview_links`) admits to 
 import contextlib
 import http
 import re
-from collections.abc import AsyncIterator
 
-import anyio
 import h11
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -26,8 +24,9 @@ from limpet.server.bodies import json_body
 from limpet.server.callers import tenant_of
 from limpet.server.errors import error_response
 from limpet.server.port_connection import BadAnswer, BoxSocket, PortExchange, tunnel
-from limpet.server.port_headers import Header, cross_origin_headers, request_headers, response_headers
+from limpet.server.port_headers import cross_origin_headers, request_headers, response_headers
 from limpet.server.preview_links import DEFAULT_SECONDS, LEAST_SECONDS, MOST_SECONDS, PreviewLinks, link_prefix
+from limpet.server.proxied_exchange import exchanged, framing
 
 TCP = "limpet-tcp"  # the upgrade that carries any protocol
 _ROOT = "/v1/containers/{container_id}/ports"
@@ -164,54 +163,18 @@ def _prefix(scope: Scope, port: int) -> bytes:
 
 
 async def _exchange(request: Request, send: Send, exchange: PortExchange, port: int, target: bytes) -> None:
-    """Send the request while the answer may come already, and pass that on; ends at once when the client leaves."""
-    headers = [*request_headers(request.headers.raw, port), *_framing(request), (b"connection", b"close")]
-    failed: list[Exception] = []
+    headers = [*request_headers(request.headers.raw, port), *framing(request), (b"connection", b"close")]
     started = False
-    async with anyio.create_task_group() as tasks:
 
-        async def ask() -> None:
-            try:
-                with contextlib.suppress(
-                    OSError
-                ):  # it may answer and close before it has read everything: its answer counts
-                    await exchange.send_body(_pieces(request))
-                while (await request.receive())["type"] != "http.disconnect":
-                    continue
-            except ClientDisconnect:
-                pass
-            except ValueError as error:
-                failed.append(error)
-            tasks.cancel_scope.cancel()
+    async def pass_on(head: h11.Response) -> None:
+        nonlocal started
+        _status(head.status_code)
+        started = True
+        await _pass_on(request, send, exchange, head, port)
 
-        try:
-            await exchange.send_head(request.method.encode(), target, headers)
-            tasks.start_soon(ask)
-            head = await exchange.head()
-            if not isinstance(head, h11.Response):
-                raise BadAnswer("changed the protocol without being asked")
-            _status(head.status_code)
-            started = True
-            await _pass_on(request, send, exchange, head, port)
-        except (BadAnswer, OSError, ValueError) as error:
-            failed.append(error)
-        tasks.cancel_scope.cancel()
-    if failed:
-        await _fail(request, send, failed[0], started=started)
-
-
-async def _pieces(request: Request) -> AsyncIterator[bytes]:
-    async for piece in request.stream():
-        if piece:
-            yield piece
-
-
-def _framing(request: Request) -> list[Header]:
-    """How the body's end is known; nothing for a request without one."""
-    lengths = request.headers.getlist("content-length")
-    if "transfer-encoding" in request.headers:
-        return [(b"transfer-encoding", b"chunked")]
-    return [(b"content-length", lengths[0].encode())] if lengths else []
+    failure = await exchanged(request, exchange, target=target, headers=headers, pass_on=pass_on)
+    if failure is not None:
+        await _fail(request, send, failure, started=started)
 
 
 async def _pass_on(request: Request, send: Send, exchange: PortExchange, head: h11.Response, port: int) -> None:

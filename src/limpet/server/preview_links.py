@@ -1,7 +1,8 @@
 """Links that let their holder use one port of one container for some time: the path itself carries the permission, signed.
 
-`/v1/containers/ID/ports/PORT/~TOKEN/…`. Signed by a key of this process: a restart of the gateway ends all links. A token says its
-tenant and its end; it is worth nothing at any other address (`tests/server/test_preview_links.py`).
+`/v1/containers/ID/ports/PORT/~TOKEN/…`. Signed by a key of this process: a restart of the gateway ends all links. Gateways that share a
+database share a key, so that each admits the links of all. A token says its tenant and its end; it is worth nothing at any other address
+(`tests/server/test_preview_links.py`).
 """
 
 import base64
@@ -34,10 +35,10 @@ class _Claim:
 
 
 class PreviewLinks:
-    """Makes and checks the links of one gateway."""
+    """Makes and checks the links of one gateway, or of all that have the same `key`."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._key = secrets.token_bytes(32)
+    def __init__(self, clock: Clock, *, key: bytes | None = None) -> None:
+        self._key = key or secrets.token_bytes(32)
         self._clock = clock
 
     def path(self, tenant: str, container_id: str, port: int, *, expires_at: int) -> str:
@@ -81,6 +82,11 @@ async def admit_link(app: ASGIApp, links: PreviewLinks, scope: Scope, receive: R
         return
     admit(scope, caller)
     await app(scope, receive, send)
+
+
+def note_link(scope: Any, prefix: bytes) -> None:
+    """A request that another gateway passes on was admitted there by the link of that path."""
+    scope[_LINKED] = prefix
 
 
 def link_prefix(scope: Any) -> bytes | None:

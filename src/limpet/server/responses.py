@@ -4,15 +4,17 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, TypeVar
 
 import anyio
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from limpet.containers.messages import ContainerElsewhere
 from limpet.core.errors import LimpetError, UpstreamError
 from limpet.core.resources import DeletedResource
 from limpet.responses.idempotency import Submission, Submissions
-from limpet.responses.request import parse
+from limpet.responses.request import ParsedRequest, parse
 from limpet.responses.service import ResponseService
 from limpet.server.access import note_response
 from limpet.server.answers import json_answer
@@ -20,8 +22,11 @@ from limpet.server.betas import refuse_betas
 from limpet.server.bodies import json_body, truth, whole_number
 from limpet.server.callers import tenant_of
 from limpet.server.errors import response_of
+from limpet.server.handed_over import HandedOver, hand_over, held
 from limpet.server.item_lists import included
-from limpet.server.sse import EventStream
+from limpet.server.node_door import forwarded_by
+from limpet.server.node_requests import NodeRequests, NodeUnreachable, PassedOn
+from limpet.server.sse import EventStream, FrameStream
 
 # So long a stream waits for the model's first sign before its 200: a provider's refusal can then still be a status.
 REFUSAL_SECONDS = 5.0
@@ -36,11 +41,13 @@ class DeletedResponse(DeletedResource, frozen=True, kw_only=True):
     object: Literal["response"] = "response"
 
 
-def routes(service: ResponseService, submissions: Submissions, *, keep_alive: float) -> list[Route]:
-    """The resource's routes. `keep_alive` is in seconds."""
+def routes(
+    service: ResponseService, submissions: Submissions, *, keep_alive: float, nodes: NodeRequests | None = None
+) -> list[Route]:
+    """The resource's routes. `keep_alive` is in seconds; `nodes` reaches the other gateways, where there can be any."""
 
     async def create(request: Request) -> ASGIApp:
-        return await _created(service, submissions, request, keep_alive)
+        return await _created(service, submissions, request, keep_alive, nodes)
 
     async def read(request: Request) -> ASGIApp:
         response_id, is_streamed = request.path_params["response_id"], truth(request, "stream")
@@ -69,41 +76,81 @@ def routes(service: ResponseService, submissions: Submissions, *, keep_alive: fl
     ]
 
 
-async def _created(service: ResponseService, submissions: Submissions, request: Request, keep_alive: float) -> ASGIApp:
+async def _created(
+    service: ResponseService, submissions: Submissions, request: Request, keep_alive: float, nodes: NodeRequests | None
+) -> ASGIApp:
     """The answer to a request: at once in the background, else with its events, or whole at its end."""
     refuse_betas(request)
     body = await json_body(request)
     asked, key = parse(body), submissions.key_of(request.headers.get("idempotency-key"), body)
-    made = await submissions.submit(tenant_of(request), asked, key)
-    note_response(request.scope, made.response_id)
+    try:
+        made = await submissions.submit(tenant_of(request), asked, key)
+    except ContainerElsewhere as problem:
+        if nodes is None or forwarded_by(request.scope) is not None:
+            raise
+        handed = await _handed_over(nodes, request, asked, problem, msgspec.json.encode(body))
+        if not isinstance(handed, HandedOver):
+            return handed
+        return await _answered(service, request, asked, handed.made, keep_alive, release=handed.connection.aclose)
 
     async def release() -> None:
         if not made.is_repeated:
-            with anyio.CancelScope(shield=True):
-                await service.release(made.response_id)
+            await service.release(made.response_id)
 
-    headers = _headers(made)
-    if asked.is_streamed:
+    return await _answered(service, request, asked, made, keep_alive, release=release)
+
+
+async def _answered(
+    service: ResponseService,
+    request: Request,
+    asked: ParsedRequest,
+    made: Submission,
+    keep_alive: float,
+    *,
+    release: Callable[[], Awaitable[None]],
+) -> ASGIApp:
+    """`release` is awaited once the client needs the response no more, whatever happens."""
+    note_response(request.scope, made.response_id)
+
+    async def left() -> None:
+        with anyio.CancelScope(shield=True):
+            await release()
+
+    tenant, headers, forwarded = tenant_of(request), _headers(made), forwarded_by(request.scope)
+    holds = forwarded is not None and forwarded.holds
+    if asked.is_streamed or holds:
         try:
             waits = not (asked.is_background or made.is_repeated)
             refusal = await provider_refusal(service, request, made.response_id) if waits else None
         except BaseException:
-            await release()
+            await left()
             raise
-        if refusal is None:
-            events = service.follow(tenant_of(request), made.response_id)
-            return EventStream(
-                events, release=release, keep_alive=keep_alive, headers=headers, obfuscated=asked.is_obfuscated
-            )
-        await release()
-        return response_of(refusal)
+        if refusal is not None:
+            await left()
+            return response_of(refusal)
+        events = service.follow(tenant, made.response_id)
+        if holds:
+            return FrameStream(held(made, events), release=left, keep_alive=keep_alive)
+        return EventStream(events, release=left, keep_alive=keep_alive, headers=headers, obfuscated=asked.is_obfuscated)
     try:
         if asked.is_background:
-            return json_answer(await service.get(tenant_of(request), made.response_id), headers=headers)
-        whole = await while_there(request, lambda: service.whole(tenant_of(request), made.response_id))
+            return json_answer(await service.get(tenant, made.response_id), headers=headers)
+        whole = await while_there(request, lambda: service.whole(tenant, made.response_id))
         return json_answer(whole, headers=headers)
     finally:
-        await release()
+        await left()
+
+
+async def _handed_over(
+    nodes: NodeRequests, request: Request, asked: ParsedRequest, problem: ContainerElsewhere, body: bytes
+) -> HandedOver | ASGIApp:
+    """The response as the gateway that has its container made it, or the client's answer. Raises ContainerElsewhere, NodeUnreachable."""
+    if not asked.is_stored:
+        return PassedOn(nodes, problem, body)
+    made = await while_there(request, lambda: hand_over(nodes, request, problem, body))
+    if made is None:  # the container came here meanwhile, or the client left
+        raise NodeUnreachable(problem.container_id)
+    return made
 
 
 async def provider_refusal(service: ResponseService, request: Request, response_id: str) -> UpstreamError | None:

@@ -167,6 +167,21 @@ class Containers:
         )
         return None if changed is None or self.is_elsewhere(changed) else changed
 
+    async def move_here(
+        self, record: ContainerRecord, *, directory: str | None, user_id: int | None, spec: dict[str, Any]
+    ) -> ContainerRecord | None:
+        """Let one whose gateway is gone be of this home from now on, without a box; None where it ended or is another's meanwhile."""
+        same = (containers.c.id == record.id, containers.c.home == record.home, containers.c.status == "running")
+        here = {"home": self._home, "ref": None, "directory": directory, "user_id": user_id, "spec": spec}
+        changed = await self._changed(update(containers).where(*same).values(here), containers.c.id == record.id)
+        return None if changed is None or changed.status != "running" or self.is_elsewhere(changed) else changed
+
+    async def moved(self, ids: Collection[str]) -> set[str]:
+        """Those of these ids that are running in the home of another gateway."""
+        if self._home is None:
+            return set()
+        return await self._ids(ids, containers.c.status == "running", containers.c.home != self._home)
+
     def _here(self) -> tuple[ColumnElement[bool], ...]:
         mine = containers.c.home
         return () if self._home is None else (mine.is_(None) | (mine == self._home),)

@@ -58,7 +58,7 @@ class Database:
         self._home = home
         self._turn = anyio.Lock()
         self._backend: Backend | None = None
-        self.clock_offset = 0
+        self._ahead = 0  # the database's clock, less this machine's monotonic one
         self._release: Callable[[], None] | None = None
         self._engines: Engines | None = None
         self._reader_threads = anyio.CapacityLimiter(READERS)
@@ -103,12 +103,18 @@ class Database:
         """Who holds it may write; given in the order of asking."""
         return self._turn
 
+    @property
+    def clock_offset(self) -> int:
+        """What must be added to this machine's clock, as it is now, to have that of all who share the database, in microseconds. Follows a
+        clock that was set."""
+        return self._ahead + _monotonic() - SystemClock().now() if self.is_shared else 0
+
     async def read_clock(self) -> None:
-        """Set `clock_offset`: what must be added to this machine's clock to have that of all who share the database, in microseconds."""
+        """Compare the clocks again: the database's may have been set, or run at another pace."""
         if self.is_shared:
             query = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
             now = await self.read(lambda connection: int(connection.execute(query).scalar_one()))
-            self.clock_offset = now - SystemClock().now()
+            self._ahead = now - _monotonic()
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """What `work` gives, which runs whole in a thread with a connection to read by. Not cancelled once it began."""
@@ -190,3 +196,8 @@ class Database:
             yield
         except SQLAlchemyError as error:
             raise StoreFailed(self.backend.explain(getattr(error, "orig", None) or error)) from error
+
+
+def _monotonic() -> int:
+    """Microseconds on the clock that no one sets (clock_gettime(2))."""
+    return time.monotonic_ns() // 1_000

@@ -65,6 +65,12 @@ class Sealer:
         (HMAC-SHA-256, in hex)."""
         return hmac.digest(_derived(self._key, row), plain, "sha256").hex()
 
+    def is_digest(self, digest: str, plain: bytes, *, row: str) -> bool:
+        """Whether it is that of this text, by the key or by the previous one."""
+        keys = [self._key] if self._previous is None else [self._key, self._previous.reveal().encode()]
+        wanted = [hmac.digest(_derived(key, row), plain, "sha256").hex() for key in keys]
+        return any(hmac.compare_digest(each.encode(), digest.encode()) for each in wanted)
+
     @cached_property
     def _key(self) -> bytes:
         return self._own.reveal().encode() if self._own else key_of_home(self._home)

@@ -326,6 +326,16 @@ uploads = Table(
     sqlite_autoincrement=True,
 )
 
+# The gateways that share this database, by their homes: where each is reached by the others, and when it was last alive.
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("home", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("address", Text),
+    Column("seen_at", BigInteger, nullable=False),
+)
+
 # The last value given out of each series that is not a row's own number, such as the users of boxes.
 counters = Table(
     "counters",

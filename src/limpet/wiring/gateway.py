@@ -16,7 +16,7 @@ from limpet.core.box_directories import DATA
 from limpet.core.box_settings import BoxSettings
 from limpet.core.errors import ConfigInvalid
 from limpet.core.ports import Offer, Runtime
-from limpet.server import gateway
+from limpet.server import gateway, serving
 from limpet.upstreams.deferred import DeferredUpstream
 from limpet.upstreams.routing import ProviderSettings, Route
 from limpet.upstreams.upstream import Upstream
@@ -50,7 +50,7 @@ def serve(config: Config, *, stop_boxes: bool, announce: wiring.Announce) -> Non
 async def _serve(
     settings: gateway.GatewaySettings, runtime: Runtime, why: str, providers: list[Route], announce: wiring.Announce
 ) -> None:
-    await gateway.serve(settings, runtime=runtime, why=f"{why}:", providers=providers, announce=announce)
+    await serving.serve(settings, runtime=runtime, why=f"{why}:", providers=providers, announce=announce)
 
 
 def runtime_of(config: Config) -> Runtime:

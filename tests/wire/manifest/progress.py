@@ -41,6 +41,7 @@ EARLY: frozenset[str] = frozenset(
         "hadrian-background-with-stream-streams-at-once",
         "hadrian-cancel-stops-the-command",
         "hadrian-compaction-counts-shell-output",
+        "hadrian-container-has-one-home",
         "hadrian-left-foreground-response-is-cancelled",
         "hadrian-policy-of-a-live-box-follows-the-request",
         "hadrian-secret-values-are-resolved-or-refused",
