@@ -32,7 +32,7 @@ def table(header: str) -> list[list[str]]:
     return rows
 
 
-OFFERS = table("| offer | memory | local | bubblewrap | what it means |")
+OFFERS = table("| offer | memory | local | bubblewrap | docker | what it means |")
 
 
 def test_the_table_lists_every_offer_in_order() -> None:

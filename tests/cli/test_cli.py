@@ -51,9 +51,9 @@ def test_settings_that_are_wrong_end_serve_with_2_and_one_sentence(limpet: Limpe
 
 
 def test_a_runtime_that_is_not_built_is_refused_by_name_and_never_replaced(limpet: Limpet) -> None:
-    done = limpet("serve", LIMPET_FEATURES__SHELL__TYPE="docker")
+    done = limpet("serve", LIMPET_FEATURES__SHELL__TYPE="cloudflare")
     assert (done.returncode, done.stdout) == (2, "")
-    assert '"docker" is not built yet; built: bubblewrap, local, memory' in done.stderr
+    assert '"cloudflare" is not built yet; built: bubblewrap, docker, local, memory' in done.stderr
 
 
 def test_local_is_refused_until_somebody_means_it(limpet: Limpet) -> None:

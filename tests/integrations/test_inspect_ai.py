@@ -132,8 +132,8 @@ async def test_a_file_of_settings_does_too(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_a_box_that_cannot_be_had_says_why() -> None:
-    with pytest.raises(ConfigInvalid, match="'docker' is not built yet"):
-        await LimpetSandbox.sample_init("test", LimpetConfig(runtime="docker"), {})
+    with pytest.raises(ConfigInvalid, match="'microsandbox' is not built yet"):
+        await LimpetSandbox.sample_init("test", LimpetConfig(runtime="microsandbox"), {})
 
 
 @pytest.mark.anyio

@@ -288,7 +288,7 @@ def test_the_compaction_example_is_read(tmp_path: Path) -> None:
 
 UNBUILT = {
     name: f'[features.shell]\ntype = "{name}"\n'
-    for name in ("microsandbox", "opensandbox", "docker", "cloudflare", "passthrough_openai", "client_passthrough")
+    for name in ("microsandbox", "opensandbox", "cloudflare", "passthrough_openai", "client_passthrough")
 }
 
 

@@ -23,7 +23,7 @@ from limpet.responses.settings import ResponseSettings, ServerToolSettings
 from limpet.store.settings import DatabaseSettings, QuotaSettings
 from limpet.upstreams.routing import ProviderSettings
 
-RuntimeName = Literal["bubblewrap", "local", "memory"]
+RuntimeName = Literal["bubblewrap", "docker", "local", "memory"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Shell(BoxSettings):
 
     type: Annotated[
         RuntimeName,
-        Later(("microsandbox", "opensandbox", "docker", "cloudflare", "passthrough_openai", "client_passthrough")),
+        Later(("microsandbox", "opensandbox", "cloudflare", "passthrough_openai", "client_passthrough")),
     ] = "bubblewrap"
     stream_output: bool = True
     unsafe_local: bool = False

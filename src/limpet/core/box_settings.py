@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from limpet.core.ports import Limits
 from limpet.core.settings import Between, Megabytes, Positive
 
 
@@ -24,3 +25,15 @@ class BoxSettings:
     file_size_mb: Positive | None = None
     disk_mb: Megabytes = 10_240
     disk_floor_mb: Annotated[int, Between(0)] = 512
+
+    def limits(self, asked: Limits) -> Limits:
+        """The limits of a box that was asked for with these."""
+        own_file_size = None if self.file_size_mb is None else self.file_size_mb << 20
+        return Limits(
+            memory=asked.memory if asked.memory is not None else self.memory_mb << 20,
+            cpus=asked.cpus if asked.cpus is not None else self.cpus,
+            processes=asked.processes if asked.processes is not None else self.processes,
+            disk=asked.disk if asked.disk is not None else self.disk_mb << 20,
+            file_size=asked.file_size if asked.file_size is not None else own_file_size,
+            open_files=asked.open_files if asked.open_files is not None else self.open_files,
+        )

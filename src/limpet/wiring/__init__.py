@@ -35,15 +35,19 @@ if TYPE_CHECKING:
 
 RUNTIMES: Mapping[str, str] = {
     "bubblewrap": "limpet.runtimes.bubblewrap:BubblewrapRuntime",
+    "docker": "limpet.runtimes.docker:DockerRuntime",
     "local": "limpet.runtimes.local.runtime:LocalRuntime",
     "memory": "limpet.runtimes.memory:MemoryRuntime",
 }
 # What a workspace without a shell stands on, whatever runtime it names.
 FILES_ONLY = "limpet.runtimes.filesonly:FilesRuntime"
 # Runtimes that are made with settings of their own, which know where LIMPET_HOME is.
-RUNTIME_SETTINGS: Mapping[str, str] = {"bubblewrap": "limpet.runtimes.bubblewrap.settings:BubblewrapSettings"}
+RUNTIME_SETTINGS: Mapping[str, str] = {
+    "bubblewrap": "limpet.runtimes.bubblewrap.settings:BubblewrapSettings",
+    "docker": "limpet.runtimes.docker.settings:DockerSettings",
+}
 # Known names whose runtimes are not built yet; to choose one is an error, never a silent substitute.
-RUNTIMES_TO_COME = ("client_passthrough", "cloudflare", "docker", "microsandbox", "opensandbox", "passthrough_openai")
+RUNTIMES_TO_COME = ("client_passthrough", "cloudflare", "microsandbox", "opensandbox", "passthrough_openai")
 # Promises of the conformance suite that a runtime is known not to keep, each with the reason.
 KNOWN_GAPS: Mapping[str, str] = {"memory": "limpet.runtimes.memory:KNOWN_GAPS"}
 
@@ -92,7 +96,7 @@ def open_workspace(
 ) -> WorkspaceContext:  # fmt: skip
     """A workspace to run commands in: for the time of an `async with`, or from `await …open()` to `await box.close()`.
 
-    `runtime` is a name (bubblewrap, local, memory) or a runtime of your own that is open. With lifetime "process" the box ends
+    `runtime` is a name (bubblewrap, docker, local, memory) or a runtime of your own that is open. With lifetime "process" the box ends
     with the block (or `close`) and with this process; with "ttl" it lives on until it has been idle for `ttl` seconds, and `ref=box.ref`
     enters it again, also from another process. `directory` keeps its files (else they go with it), `home` the runtime's own things.
     `capabilities` are such as `{"shell": {"allowedCommands": ["ls"]}, "fs": True}`; None is all of them.

@@ -25,7 +25,9 @@ def refuse_misused(*, name: Any, runtime: Any, opening: Any, rules: Any) -> None
     Any, because what stands in them may be anything."""
     _refuse_name(name)
     if not isinstance(runtime, str) and not hasattr(runtime, "offers"):
-        raise _wrong("runtime", 'must be "bubblewrap", "local" or "memory", or a runtime that is open', runtime)
+        raise _wrong(
+            "runtime", 'must be "bubblewrap", "docker", "local" or "memory", or a runtime that is open', runtime
+        )
     if opening.lifetime not in ("process", "ttl"):
         raise _wrong("lifetime", 'must be "process" or "ttl"', opening.lifetime)
     if isinstance(opening.ttl, bool) or not isinstance(opening.ttl, (int, float)) or not opening.ttl > 0:

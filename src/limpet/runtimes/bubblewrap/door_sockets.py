@@ -1,6 +1,7 @@
 """Opens the listeners of a box's door in its network."""
 
 import os
+from pathlib import Path
 
 from anyio import to_thread
 
@@ -8,7 +9,7 @@ from limpet.core.errors import BootFailed, SandboxGone
 from limpet.core.network import DOOR_ADDRESS, NAMES_PORT, DoorListeners, DoorPlan
 from limpet.runtimes.bubblewrap import ending, namespace_sockets
 from limpet.runtimes.bubblewrap.namespace_sockets import MOST_SOCKETS, Request
-from limpet.runtimes.bubblewrap.settings import AgentProcess, BoxPaths
+from limpet.runtimes.bubblewrap.settings import AgentProcess
 
 _OF_THE_BOX = b"\n# The authority of this box's door.\n"
 
@@ -41,9 +42,8 @@ async def listen(agent: AgentProcess, plan: DoorPlan) -> DoorListeners:
     )
 
 
-def trust(place: BoxPaths, certificate: bytes) -> None:
-    """See `core.network.NetworkedSandbox.trust`. Blocking; the box sees the old file or the new one."""
-    file = place.trust
+def trust(file: Path, certificate: bytes) -> None:
+    """See `core.network.NetworkedSandbox.trust`; `file` holds the box's authorities. Blocking; the box sees the old file or the new one."""
     replacing = file.with_suffix(".new")
     try:
         before = file.read_bytes().partition(_OF_THE_BOX)[0]

@@ -150,7 +150,7 @@ class LiveBox:
 
     async def trust(self, certificate: bytes) -> None:
         """See `core.network.NetworkedSandbox.trust`."""
-        await to_thread.run_sync(door_sockets.trust, self._place, certificate)
+        await to_thread.run_sync(door_sockets.trust, self._place.trust, certificate)
 
     async def leave(self) -> None:
         """Release it. It goes on running, unless its lifetime is that of its creator and that is this process."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from limpet.core.box_settings import BoxSettings
 from limpet.core.errors import SandboxGone
-from limpet.core.ports import Limits, SandboxRef, SandboxSpec
+from limpet.core.ports import SandboxRef, SandboxSpec
 
 NAME = "bubblewrap"
 ENDS_WITH_OWNER = "ends_with_owner"  # in the record of a box that lives no longer than its creator
@@ -34,18 +34,6 @@ class BubblewrapSettings(BoxSettings):
     boot_timeout: float = 20.0
     limit_grace: float = 3.0
     orphan_grace: float = 30.0
-
-    def limits(self, asked: Limits) -> Limits:
-        """The limits of a box that was asked for with these."""
-        own_file_size = None if self.file_size_mb is None else self.file_size_mb << 20
-        return Limits(
-            memory=asked.memory if asked.memory is not None else self.memory_mb << 20,
-            cpus=asked.cpus if asked.cpus is not None else self.cpus,
-            processes=asked.processes if asked.processes is not None else self.processes,
-            disk=asked.disk if asked.disk is not None else self.disk_mb << 20,
-            file_size=asked.file_size if asked.file_size is not None else own_file_size,
-            open_files=asked.open_files if asked.open_files is not None else self.open_files,
-        )
 
 
 @dataclass(frozen=True, slots=True)

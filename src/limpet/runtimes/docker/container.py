@@ -1,0 +1,222 @@
+"""What a container is made of: its directories on this host, and what the engine is asked for. Makes files; starts nothing."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from limpet.core.box_directories import DATA, HOME, LASTING, TEMPORARY
+from limpet.core.errors import BootFailed
+from limpet.core.network import DOOR_ADDRESS, TRUST_FILE
+from limpet.core.ports import Limits, Offer, SandboxSpec, TimeToLive
+from limpet.runtimes.bubblewrap import seccomp, user_environment
+from limpet.runtimes.bubblewrap.layout import ENVIRONMENT
+from limpet.runtimes.bubblewrap.limits import groups
+from limpet.runtimes.docker import process_one
+from limpet.runtimes.docker.settings import HOME_LABEL, NAME_LABEL, OWNED_LABEL, ContainerPaths, DockerSettings
+
+HOST_NAME = "box"
+_SPARE_PROCESSES = 8  # beside its commands: the agent, and room for it to start one more
+_CPU_PERIOD = 100_000  # microseconds
+_NAME_SERVER = f"nameserver {DOOR_ADDRESS}\noptions timeout:2 attempts:2\n"
+# What every container may do and none of ours: all but becoming the user that runs its commands.
+_BECOMES_A_USER = ["SETUID", "SETGID"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPlan:
+    """All that is decided about a container before the engine is asked. `owner` runs its commands and owns its files; `becomes` is the
+    same where its first process begins as root. `files` are its lasting roots by their path inside."""
+
+    spec: SandboxSpec
+    place: ContainerPaths
+    image: str
+    boot_id: str
+    owner: int
+    becomes: int | None
+    limits: Limits
+    files: Mapping[str, Path]
+
+
+def prepare(plan: ContainerPlan, *, environment: Mapping[str, str], orphan_grace: float) -> None:
+    """Make the container's directories and files, each its user's own; the agent's are those of this process. Blocking."""
+    place = plan.place
+    place.directory.mkdir(parents=True)
+    place.directory.chmod(0o711)
+    place.agent.mkdir(mode=0o700)
+    os.mkfifo(place.lifeline, 0o600)
+    _make_lasting(plan)
+    _make_settings(plan)
+    rules = seccomp.program(denies_memory_files=False)
+    told = process_one.start_payload(
+        _config(plan, environment, orphan_grace), user=plan.becomes, system_call_filter=rules
+    )
+    place.payload.write_bytes(told)
+    place.payload.chmod(0o600)
+
+
+def _make_lasting(plan: ContainerPlan) -> None:
+    lasting = plan.spec.directory or plan.place.directory
+    lasting.mkdir(parents=True, exist_ok=True)
+    for directory in (*plan.files.values(), plan.place.temporary):
+        directory.mkdir(mode=0o700, exist_ok=True)
+        directory.chmod(0o700)
+        if plan.becomes is not None:
+            os.chown(directory, plan.owner, plan.owner, follow_symlinks=False)
+    if plan.becomes is not None and plan.spec.directory is not None:
+        os.chown(lasting, plan.owner, plan.owner, follow_symlinks=False)
+    user_environment.furnish_home(plan.files[HOME], plan.place.directory, plan.becomes)
+
+
+def _make_settings(plan: ContainerPlan) -> None:
+    """One user, no name server but its door's; the rest of /etc is the image's."""
+    has_names = Offer.NETWORK_POLICY in plan.spec.needs
+    user = plan.owner
+    texts = {
+        "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{user}:{user}:agent:{HOME}:/bin/bash\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+        "group": f"root:x:0:\nagent:x:{user}:\nnogroup:x:65534:\n",
+        "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost ip6-loopback\n",
+        "nsswitch.conf": f"passwd: files\ngroup: files\nhosts: files{' dns' * has_names}\nprotocols: files\nservices: files\n",
+        "resolv.conf": _NAME_SERVER if has_names else "",
+    }
+    ours = user_environment.settings(plan.place.directory)
+    contents = replace(ours, texts={**ours.texts, **texts})
+    plan.place.settings.mkdir()
+    contents.write(plan.place.settings)
+    if has_names:
+        plan.place.trust.parent.mkdir(mode=0o755)
+        if Path(TRUST_FILE).is_file():
+            shutil.copyfile(TRUST_FILE, plan.place.trust)
+        else:
+            plan.place.trust.touch()
+        plan.place.trust.chmod(0o644)
+
+
+def _config(plan: ContainerPlan, environment: Mapping[str, str], orphan_grace: float) -> dict[str, object]:
+    """What the agent is told; which shell the image has it finds out itself."""
+    lifetime = plan.spec.lifetime
+    bounds = groups.of_each_process(plan.limits, whole_box=True)
+    return {
+        "boot_id": plan.boot_id,
+        "ttl": lifetime.seconds if isinstance(lifetime, TimeToLive) else None,
+        "orphan_grace": orphan_grace,
+        "bare": False,
+        "commands": {
+            "shell": "",
+            "directory": DATA,
+            "env": dict(environment),
+            "limits": {name: (most, most) for name, most in bounds.items()},
+            "user": None,
+        },
+        "sizes": {
+            "memory_mb": (plan.limits.memory or 0) >> 20,
+            "processes": plan.limits.processes,
+            "file_size": plan.limits.file_size,
+        },
+        "walls": None,
+    }
+
+
+def environment_of(spec: SandboxSpec, image: Mapping[str, str]) -> dict[str, str]:
+    """The variables of every command: those of any sandbox, the image's own over them, and the spec's over both."""
+    found = user_environment.environment(ENVIRONMENT, SandboxSpec(name=spec.name), None)
+    path = image.get("PATH") or user_environment.SYSTEM_PATH
+    return {**found, **image, "PATH": f"{path}:{HOME}/.local/bin", **spec.env}
+
+
+def asked_of_engine(plan: ContainerPlan, settings: DockerSettings) -> dict[str, Any]:
+    """The body of the engine's `ContainerCreate`."""
+    labels = {HOME_LABEL: settings.home_digest, NAME_LABEL: plan.spec.name}
+    if not isinstance(plan.spec.lifetime, TimeToLive):
+        labels[OWNED_LABEL] = "true"
+    return {
+        "Image": plan.image,
+        "Hostname": HOST_NAME,
+        "User": "0:0" if plan.becomes is not None else f"{plan.owner}:{os.getegid()}",
+        "Entrypoint": [*_python(), "-I", "-S", "-c", process_one.program()],
+        "Cmd": [],
+        "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"],
+        "WorkingDir": "/",
+        "Labels": labels,
+        "StopSignal": "SIGKILL",
+        "HostConfig": _host_config(plan),
+    }
+
+
+def _host_config(plan: ContainerPlan) -> dict[str, Any]:
+    limits = plan.limits
+    return {
+        "Mounts": list(_mounts(plan)),
+        "NetworkMode": "none",
+        "IpcMode": "none" if plan.spec.walls.is_read_only else "private",  # "none" has no /dev/shm and no /dev/mqueue
+        "ReadonlyRootfs": True,
+        "CapDrop": ["ALL"],
+        "CapAdd": _BECOMES_A_USER if plan.becomes is not None else [],
+        "SecurityOpt": ["no-new-privileges"],
+        "Memory": limits.memory or 0,
+        "MemorySwap": limits.memory or 0,
+        "PidsLimit": (limits.processes + _SPARE_PROCESSES) if limits.processes else 0,
+        "CpuPeriod": _CPU_PERIOD,
+        "CpuQuota": max(1000, int((limits.cpus or 0) * _CPU_PERIOD)) if limits.cpus else 0,
+        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+        "RestartPolicy": {"Name": "no"},
+        "AutoRemove": False,
+        "LogConfig": {"Type": "json-file", "Config": {"max-size": "64k", "max-file": "1"}},
+    }
+
+
+def _mounts(plan: ContainerPlan) -> Iterator[dict[str, Any]]:
+    place, is_read_only = plan.place, plan.spec.walls.is_read_only
+    yield _bind(place.agent, process_one.AGENT)
+    yield _bind(Path("/usr"), process_one.PROGRAMS, read_only=True)
+    yield _bind(place.temporary, TEMPORARY, read_only=is_read_only)
+    for name in sorted(path.name for path in place.settings.iterdir()):
+        yield _bind(place.settings / name, f"/etc/{name}", read_only=True)
+    if Offer.NETWORK_POLICY in plan.spec.needs:
+        yield _bind(place.trust.parent, os.path.dirname(TRUST_FILE), read_only=True)
+    for inside, directory in plan.files.items():
+        yield _bind(directory, inside, read_only=is_read_only)
+    for inside, directory in plan.spec.read_only.items():
+        yield _bind(directory, inside, read_only=True)
+
+
+def _bind(source: Path, target: str, *, read_only: bool = False) -> dict[str, Any]:
+    bound = {"Propagation": "private"}
+    return {
+        "Type": "bind",
+        "Source": str(source.absolute()),
+        "Target": target,
+        "ReadOnly": read_only,
+        "BindOptions": bound,
+    }
+
+
+def lasting_files(spec: SandboxSpec, place: ContainerPaths) -> dict[str, Path]:
+    """Its lasting roots on the host, by their path inside."""
+    lasting = spec.directory or place.directory
+    return {path: lasting / name for path, name in LASTING.items()}
+
+
+def hold_lifeline(place: ContainerPaths) -> int:
+    """The descriptor whose end ends the container."""
+    return os.open(place.lifeline, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
+def is_listening(place: ContainerPaths) -> bool:
+    return place.socket.exists()
+
+
+def _python() -> tuple[str, ...]:
+    """How to start this host's Python in the container, with the loader and the libraries that it has here."""
+    real = Path("/usr/bin/python3").resolve()
+    loaders = sorted(Path("/usr/lib64").glob("ld-linux*")) + sorted(Path("/usr/lib").glob("ld-linux*"))
+    if not real.exists() or not loaders:
+        raise BootFailed("this host has no /usr/bin/python3 for the agent. apt-get install python3")
+    programs = process_one.PROGRAMS
+    libraries = f"{programs}/lib/{sys.implementation._multiarch}:{programs}/lib64:{programs}/lib"
+    loader = f"{programs}/{loaders[0].resolve().relative_to('/usr')}"
+    return loader, "--library-path", libraries, f"{programs}/bin/{real.name}"
