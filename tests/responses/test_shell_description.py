@@ -1,5 +1,6 @@
 """What a model is told of its shell."""
 
+from limpet.core.ports import Probe
 from limpet.responses.shell_description import shell_description
 from limpet.runtimes.installed_programs import read_programs
 
@@ -11,10 +12,18 @@ def _described(**settings: object) -> str:
 
 
 def test_it_names_what_is_installed_who_the_model_is_and_what_lasts() -> None:
-    told = _described(programs=("python3 3.11.2", "git"))
+    told = _described(probe=Probe(works=True, detail="", programs=("python3 3.11.2", "git")))
 
     assert "Among what is installed: python3 3.11.2, git. You are not root" in told
     assert "/mnt/data and your home last as long as the container" in told
+
+
+def test_where_there_is_no_bash_it_says_so() -> None:
+    assert "Runs commands with sh in a Linux container" in (
+        told := _described(probe=Probe(works=True, detail="", shell="sh"))
+    )
+    assert "There is no bash" in told
+    assert "Runs commands with bash" in _described()
 
 
 def test_where_no_one_looked_it_claims_nothing() -> None:

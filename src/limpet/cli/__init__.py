@@ -141,12 +141,14 @@ def run_command(
         float | None, typer.Option(min=0.001, help="Seconds until it is killed (exit code 124).")
     ] = None,
     allow: AllowHost = None,
+    image: Annotated[str | None, typer.Option(metavar="IMAGE", help="Its programs instead of this host's.")] = None,
     unsafe_local: UnsafeLocal = False,
 ) -> None:
     """Run one command in a fresh box. Exits with its code."""
     from limpet.cli.run import run
 
-    raise typer.Exit(run(command, runtime=runtime, timeout=timeout, unsafe_local=unsafe_local, allow=allow or ()))
+    code = run(command, runtime=runtime, timeout=timeout, unsafe_local=unsafe_local, allow=allow or (), image=image)
+    raise typer.Exit(code)
 
 
 @app.command("shell")

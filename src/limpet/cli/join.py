@@ -164,7 +164,9 @@ async def _join_or_begin(box: Shell, wanted: Joining) -> Session:
         await session.attend()
         Screen().hint("That shell has ended since it was left; here is a new one.")
         await process.forget()
-    return Session(process=await box.start(interactive(wanted.container[:13]), wanted.exec_id), can_leave=True)
+    return Session(
+        process=await box.start(interactive(wanted.container[:13], box.ref.shell), wanted.exec_id), can_leave=True
+    )
 
 
 async def _recent(process: Process) -> Session:

@@ -24,16 +24,22 @@ CODE_OF_A_BROKEN_PIPE = 141  # as shells report SIGPIPE
 
 
 def run(
-    command: Sequence[str], *, runtime: str, timeout: float | None, unsafe_local: bool, allow: Sequence[str] = ()
+    command: Sequence[str],
+    *,
+    runtime: str,
+    timeout: float | None,
+    unsafe_local: bool,
+    allow: Sequence[str] = (),
+    image: str | None = None,
 ) -> int:
     """Run it and return its exit code: 124 for a timeout, 125 where its box was lost under it.
 
     One word is a script for the box's shell, several are a program and its arguments. Its standard input is this program's, as
     it comes; where the runtime takes none and bytes were sent, a line on standard error says that they were not read. `allow` are
-    the hosts that it may reach. Raises LimpetError where no box can be had.
+    the hosts that it may reach, `image` has its programs. Raises LimpetError where no box can be had.
     """
     refuse_unmeant("limpet run", runtime, unsafe_local=unsafe_local)
-    return anyio.run(_run, command, runtime, timeout, allow)
+    return anyio.run(_run, command, runtime, timeout, allow, image)
 
 
 def refuse_unmeant(command: str, runtime: str, *, unsafe_local: bool) -> None:
@@ -44,11 +50,13 @@ def refuse_unmeant(command: str, runtime: str, *, unsafe_local: bool) -> None:
         )
 
 
-async def _run(command: Sequence[str], runtime: str, timeout: float | None, allow: Sequence[str]) -> int:
+async def _run(
+    command: Sequence[str], runtime: str, timeout: float | None, allow: Sequence[str], image: str | None
+) -> int:
     reader_left = anyio.Event()
     async with (
         wiring.load_runtime(runtime, where="limpet run", key="--runtime") as opened,
-        wiring.open_workspace("run", runtime=opened, network=hosts_of(allow)) as box,
+        wiring.open_workspace("run", runtime=opened, network=hosts_of(allow), image=image) as box,
     ):
         takes_input = Offer.STDIN in opened.offers
         program = as_program(_program(command, opened.offers))

@@ -1,6 +1,7 @@
 """`limpet shell`: an interactive bash in a fresh box. Without a terminal it reads its commands from standard input."""
 
 import os
+import posixpath
 import signal
 import sys
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ async def _shell(runtime: str) -> int:
         if not has_terminal():
             return await piped(box)
         Screen().hint("A fresh box: it and its files go when this shell ends.")
-        session = Session(process=await box.start(interactive("limpet"), new_id(EXEC)))
+        session = Session(process=await box.start(interactive("limpet", box.ref.shell), new_id(EXEC)))
         return conclude(session, await session.attend())
 
 
@@ -52,10 +53,10 @@ def needs() -> frozenset[Offer]:
     return frozenset({Offer.ARGV, Offer.STREAMING, Offer.STDIN, *((Offer.PTY,) if has_terminal() else ())})
 
 
-def interactive(label: str) -> Command:
-    """An interactive bash on a terminal like this one; its prompt begins with the label."""
+def interactive(label: str, shell: str) -> Command:
+    """An interactive shell, the box's own, on a terminal like this one; its prompt begins with the label."""
     return Command(
-        what=Argv(("bash", "-i")),
+        what=Argv((posixpath.basename(shell), "-i")),
         env=surroundings(label, os.environ),
         keeps_stdin_open=True,
         terminal=terminal_size(),
@@ -91,12 +92,14 @@ def conclude(session: Session, ending: Ending) -> int:
 
 
 async def piped(box: Shell) -> int:
-    """bash with the commands that standard input has, its output on both streams; returns its exit code. It ends with this
+    """The box's shell with the commands that standard input has, its output on both streams; returns its exit code. It ends with this
     program, unless that is killed."""
     stop, stopped = anyio.Event(), list[int]()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_stop_on_signals, stop, stopped)
-        result = await run_here(box, Command(what=Argv(("bash",)), keeps_stdin_open=True), stop)
+        result = await run_here(
+            box, Command(what=Argv((posixpath.basename(box.ref.shell),)), keeps_stdin_open=True), stop
+        )
         tasks.cancel_scope.cancel()
     return CODE_OF_A_SIGNAL + stopped[0] if stopped else code_of(result)
 

@@ -142,6 +142,7 @@ def stored_ref(ref: SandboxRef) -> dict[str, Any]:
         "boot_id": ref.boot_id,
         "version": ref.version,
         "walls": ref.walls,
+        "shell": ref.shell,
         "facts": dict(ref.facts),
     }
 

@@ -48,7 +48,8 @@ class Probe:
 
     `works` says whether sandboxes can be had. `detail` is one sentence on how (or why not); `remedy` the command or flag that
     would mend it, empty where all is well; `notes` are one-sentence reductions, such as a limit that holds per process only.
-    `programs` are languages and tools that its sandboxes have, such as "python3 3.11.2"; empty where it did not look.
+    `programs` are languages and tools that its sandboxes have, such as "python3 3.11.2"; empty where it did not look. `shell` is the
+    name of what runs scripts, "bash" or "sh".
     """
 
     works: bool
@@ -56,6 +57,7 @@ class Probe:
     remedy: str = ""
     notes: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    shell: str = "bash"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +155,14 @@ class SandboxSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRef:
     """From this another process attaches again. `facts` are the runtime's own, JSON values only; `version` is theirs. `walls` is the
-    digest of those that it was made with."""
+    digest of those that it was made with, `shell` the path of what runs its scripts."""
 
     runtime: str
     name: str
     boot_id: str
     version: int = 1
     walls: str = ""
+    shell: str = "/bin/bash"
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 

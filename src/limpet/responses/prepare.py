@@ -11,6 +11,7 @@ from limpet.containers.manager import ContainerManager
 from limpet.core import ids
 from limpet.core.clock import Clock
 from limpet.core.errors import LimpetError
+from limpet.core.ports import Probe
 from limpet.responses.checkpoint import Checkpoint
 from limpet.responses.compaction.expansion import check_triggers
 from limpet.responses.context_compaction import ContextCompaction
@@ -66,7 +67,7 @@ class Preparer:
         has_network: bool,
         owner: str,
         data: str,
-        programs: Sequence[str],
+        probe: Probe,
         metrics: Metrics,
         files: InputFiles,
         conversations: ConversationItems,
@@ -84,7 +85,7 @@ class Preparer:
         self._has_network = has_network
         self._owner = owner
         self._data = data
-        self._programs = programs
+        self._probe = probe
         self._metrics = metrics
         self._files = files
         self.spendings = spendings
@@ -369,15 +370,14 @@ class Preparer:
     def _shell(self, asked: ParsedRequest, target: ShellTarget) -> ShellOffer | None:
         if asked.shell is None:
             return None
-        is_local = target.environment == {"type": "local"}
         return ShellOffer(
             description=shell_description(
-                is_local=is_local,
+                is_local=target.environment == {"type": "local"},
                 seconds=self._limits.command_timeout_secs,
                 characters=self._limits.max_output_chars,
                 has_network=self._has_network,
                 data=self._data,
-                programs=self._programs,
+                probe=self._probe,
                 hosts=target.given.get("network_policy", {}).get("allowed_domains", ()),
                 secrets=self._containers.secrets.told(target.container, target.secrets),
                 skills=target.given.get("skills", ()),

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from limpet.core.ports import Probe
+
 SKILLS = "/skills"
 MOST_HOSTS = 50
+NO_BASH = "There is no bash: write for a POSIX shell (no arrays, no [[ ]], no <( ), no {a,b}). "
 
 
 def shell_description(
@@ -13,14 +16,14 @@ def shell_description(
     characters: int,
     has_network: bool,
     data: str,
-    programs: Sequence[str] = (),
+    probe: Probe = Probe(works=True, detail=""),  # noqa: B008  # frozen
     skills: Sequence[Mapping[str, str]] = (),
     files: Sequence[str] = (),
     hosts: Sequence[str] = (),
     secrets: Mapping[str, Sequence[str]] = {},  # read only
 ) -> str:
-    """`seconds` is the limit of one command, `characters` what it gets back of its output, `data` the working directory; `programs`
-    are those that were found (`core.ports.Probe.programs`); `skills` have a name and a description, `files` are the paths of those that
+    """`seconds` is the limit of one command, `characters` what it gets back of its output, `data` the working directory; `probe`
+    says which programs were found and what runs commands; `skills` have a name and a description, `files` are the paths of those that
     the user gave, `hosts` can be reached; `secrets` are variables, with the hosts that each is for."""
     if is_local:
         return (
@@ -29,14 +32,15 @@ def shell_description(
         )
     network = "The network can be reached." if has_network else _network(hosts, secrets)
     return (
-        "Runs commands with bash in a Linux container of your own and gives back stdout, stderr and exit code of each. "
-        f"The working directory is {data}. Files, and processes that you start in the background, stay from call to call and "
+        f"Runs commands with {probe.shell} in a Linux container of your own and gives back stdout, stderr and exit code of each. "
+        f"{NO_BASH if probe.shell == 'sh' else ''}The working directory is {data}. "
+        "Files, and processes that you start in the background, stay from call to call and "
         "from turn to turn; the working directory, variables and functions do not: each command is a fresh shell that starts in "
         f"{data}. Files that you write below {data} can be downloaded by the user. "
         f"A command is stopped after {seconds} seconds; run what takes longer in the background, with its output in a file. "
         f"You see at most {characters} characters of a command's output, its head and tail: write long output to a file under "
         f"{data} and look into that with grep, head or tail. There is no terminal and no standard input: use flags that avoid prompts. "
-        f"{network}{_installed(programs, data)}{_given(files)}{_skilled(skills)}"
+        f"{network}{_installed(probe.programs, data)}{_given(files)}{_skilled(skills)}"
     )
 
 

@@ -1,6 +1,7 @@
 """Refuses commands and sandbox specs that no runtime, or not this one, could carry out, before anything runs. Pure."""
 
 import math
+import posixpath
 import re
 
 from limpet.core.command import Argv, Command, Script
@@ -19,8 +20,8 @@ _BESIDE = 1 + 8
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def refuse_impossible(command: Command, offers: frozenset[Offer], runtime: str) -> None:
-    """Raise BadCommand, BadEnvironmentName or OfferMissing if no program could receive `command` there."""
+def refuse_impossible(command: Command, offers: frozenset[Offer], runtime: str, *, shell: str = "/bin/bash") -> None:
+    """Raise BadCommand, BadEnvironmentName or OfferMissing if no program could receive `command` there. `shell` runs its script."""
     words = (command.what.text,) if isinstance(command.what, Script) else command.what.args
     if isinstance(command.what, Argv) and (not words or not words[0]):
         raise BadCommand("There is nothing to run: the list of arguments is empty or begins with an empty word.")
@@ -33,7 +34,7 @@ def refuse_impossible(command: Command, offers: frozenset[Offer], runtime: str) 
     sizes += [len(name) + 1 + _size(value) for name, value in command.env.items()]
     _size(command.cwd or "")
     # Longer than one argument, a script is given to the shell piece by piece.
-    is_script = isinstance(command.what, Script)
+    is_script = isinstance(command.what, Script) and posixpath.basename(shell) == "bash"
     most = LONGEST_SCRIPT if is_script and sizes[0] > LONGEST_ARGUMENT else LONGEST_COMMAND
     if max(sizes[is_script:], default=0) > LONGEST_ARGUMENT or sum(sizes) + _BESIDE * len(sizes) > most:
         raise BadCommand(

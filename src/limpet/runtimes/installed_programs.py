@@ -18,9 +18,9 @@ _TOOLS = (
 )
 _SCRIPT = "\n".join(
     [
-        f"for name in {_LANGUAGES} {_TOOLS}; do type -P $name > /dev/null && echo $name; done",
+        f"for name in {_LANGUAGES} {_TOOLS}; do command -v $name > /dev/null && echo $name; done",
         *(
-            f"type -P {line.split()[0]} > /dev/null && echo {line.split()[0]} $({line} 2>&1 | head -n 1)"
+            f"command -v {line.split()[0]} > /dev/null && echo {line.split()[0]} $({line} 2>&1 | head -n 1)"
             for line in _WITH_VERSION
         ),
         "true",

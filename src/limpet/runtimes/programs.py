@@ -40,10 +40,7 @@ def _executable(root: Path, names: frozenset[str], search: tuple[str, ...], seen
     tree = Tree(root)
     programs = [file for name in (*_SHELLS, *names) for file in _called(tree, name, search)]
     modules = [
-        f"{place}/{name}"
-        for place in _matching(tree, "/usr/lib/python3*/lib-dynload")
-        for name in tree.names(place)
-        if _AGENTS_MODULES.match(name)
+        path for place in _matching(tree, "/usr/lib/python3*/lib-dynload") for path in agents_modules(tree, place)
     ]
     files = closure(tree, programs, search)
     parts = {place for path in files for place in _parts(tree, path)}
@@ -53,6 +50,23 @@ def _executable(root: Path, names: frozenset[str], search: tuple[str, ...], seen
     files |= closure(tree, [path for place in parts for path in _files(tree, place) if _may_load(tree, path)], None)
     outside = {path for path in files if not any(path.startswith(f"{place}/") for place in parts)}
     return tuple(sorted(parts)) + tuple(sorted(outside))
+
+
+def agents_modules(tree: Tree, place: str) -> list[str]:
+    """The modules in this directory that are libraries and that the agent imports."""
+    return [f"{place}/{name}" for name in tree.names(place) if _AGENTS_MODULES.match(name)]
+
+
+def is_box_of_programs(tree: Tree, path: str) -> bool:
+    """Whether that file is many programs in one, by its name or because others lead to it (busybox)."""
+    if os.path.basename(path) in _BOXES:
+        return True
+    return any(os.path.basename(path) == "sh" and _is_same_file(tree, path, f"/bin/{name}") for name in _BOXES)
+
+
+def _is_same_file(tree: Tree, path: str, other: str) -> bool:
+    found = tree.file(other)
+    return found is not None and _is_same(tree.on_host(path), tree.on_host(found))
 
 
 def _may_load(tree: Tree, path: str) -> bool:

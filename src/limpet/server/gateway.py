@@ -23,7 +23,7 @@ from limpet.containers.staging import Staging
 from limpet.core.box_directories import DATA
 from limpet.core.box_settings import BoxSettings
 from limpet.core.clock import Clock, SystemClock, seconds
-from limpet.core.ports import Runtime
+from limpet.core.ports import Probe, Runtime
 from limpet.egress.resolver import Resolve, system_resolve
 from limpet.egress.settings import FetchSettings, WebhookSettings
 from limpet.egress.webhook_sender import WebhookSender
@@ -82,7 +82,7 @@ from limpet.upstreams.routing import Route, Router
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
     """What the operator chose. `storage` None keeps all files in the home; `data` is the working directory that
-    models are told of, `programs` those that boxes have; `streams_output` False leaves the shell's deltas out, for clients that break on
+    models are told of, `probe` what boxes have; `streams_output` False leaves the shell's deltas out, for clients that break on
     them; `keep_alive` is in seconds; `host_services` are those that containers may be given, `resolve` looks names up for
     them."""
 
@@ -102,7 +102,7 @@ class GatewaySettings:
     fetch: FetchSettings = field(default_factory=FetchSettings)
     webhooks: WebhookSettings = field(default_factory=WebhookSettings)
     data: str = DATA
-    programs: tuple[str, ...] = ()
+    probe: Probe = field(default_factory=lambda: Probe(works=True, detail=""))
     has_network: bool = False
     host_services: Mapping[str, str] = field(default_factory=dict)
     resolve: Resolve = system_resolve
@@ -313,7 +313,7 @@ def _service(
         has_network=settings.has_network,
         owner=owner,
         data=settings.data,
-        programs=settings.programs,
+        probe=settings.probe,
         metrics=metrics,
         files=inputs,
         conversations=ConversationItems(Conversations(database, clock=clock)),

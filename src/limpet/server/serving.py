@@ -46,7 +46,7 @@ async def serve(
                 raise RuntimeUnavailable(runtime.name, probe.detail, probe.remedy)
             host, port = listener.getsockname()[:2]
             address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-            settings = replace(settings, programs=probe.programs, server=_advertised(settings.server, host, address))
+            settings = replace(settings, probe=probe, server=_advertised(settings.server, host, address))
 
             def ready() -> None:
                 announce(address=address, runtime=runtime.name, reason=" ".join([why, probe.detail, *probe.notes]))

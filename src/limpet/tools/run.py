@@ -22,7 +22,7 @@ _EXAMPLE = {"command": "ls -la", "timeoutMs": 30000}
 _PARAMETERS: JsonObject = {
     "type": "object",
     "properties": {
-        "command": {"type": "string", "description": "A script for the shell, as after bash -c."},
+        "command": {"type": "string", "description": "A script for the shell, as after its option -c."},
         "cwd": {"type": "string", "description": "The directory to run it in. Default: the working directory."},
         "env": {
             "type": "object",
@@ -55,12 +55,13 @@ class RunTool(ScreenedTool):
     def description(self) -> str:
         longest = self._workspace.max_duration
         limit = f" A command is stopped after {longest:g} seconds." if longest is not None else ""
+        hint = " (POSIX sh; there is no bash)" if self._workspace.ref.shell.endswith("/sh") else ""
         network = f" {note}" if (note := self._workspace.network_note) else ""
         return (
-            "Runs a shell command to its end and gives back stdout, stderr, exitCode and durationMs. Each command is a fresh shell in"
-            f" {self._workspace.directory}; files stay from call to call, the working directory and variables do not.{limit} There is"
-            f" no standard input: use flags that avoid prompts. You see at most {MOST_OUTPUT // 1024} KiB of a stream, its head and"
-            f" tail; the result names a file with all of it.{network}"
+            f"Runs a shell command{hint} to its end and gives back stdout, stderr, exitCode and durationMs. Each command is a fresh"
+            f" shell in {self._workspace.directory}; files stay from call to call, the working directory and variables do not.{limit}"
+            f" There is no standard input: use flags that avoid prompts. You see at most {MOST_OUTPUT // 1024} KiB of a stream, its head"
+            f" and tail; the result names a file with all of it.{network}"
         )
 
     @property

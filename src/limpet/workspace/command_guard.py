@@ -133,6 +133,8 @@ class CommandGuard:
             return "denied", _no_shell(trail.workspace)
         if not self.policies:
             return "allowed", None
+        if (unlike := self._judges.refuse_unlike_bash(judged.what)) is not None:
+            return "denied", unlike
         await self._judges.ready()
         said = [await one.verdict(judged) for one in self.policies]
         denied = next((one for one in said if isinstance(one, Denied)), None)

@@ -1,12 +1,16 @@
 """What judging needs of the box it judges for: a parser of commands, where the box's directories are, where paths lead."""
 
+import posixpath
 from collections.abc import Sequence
 from typing import Self
 
+from limpet.core.command import Argv, Script
 from limpet.core.ports import Sandbox, Walls
 from limpet.guard.policy.bash.parser import Parser
 from limpet.guard.policy.judge import Judge
 from limpet.guard.policy.policy import Policy
+from limpet.guard.policy.posix_shell import refuse_unlike_bash
+from limpet.guard.policy.verdict import Denied
 from limpet.workspace.path_resolver import BoxDirectories, PathResolver
 from limpet.workspace.walls import held_rules
 
@@ -44,6 +48,10 @@ class JudgeFactory:
     async def ready(self) -> None:
         """Returns once commands can be read."""
         await self._reader.ready()
+
+    def refuse_unlike_bash(self, what: Script | Argv) -> Denied | None:
+        """The refusal of what cannot be judged because another shell than bash runs it in this box."""
+        return None if posixpath.basename(self._sandbox.ref.shell) == "bash" else refuse_unlike_bash(what)
 
     def judge(self, policy: Policy, roots: Sequence[str]) -> Judge:
         """Who decides by this policy; `roots` are the directories that commands may use in any case."""

@@ -82,6 +82,11 @@ def reads_at_start(env: dict[str, str]) -> bool:
     return any(name.startswith(_FAMILIES) or name in ("ENV", "POSIXLY_CORRECT", "SHELLOPTS") for name in names)
 
 
+def _is_bash(shell: str) -> bool:
+    """Whether the file that BASH_ENV names is read by it; another shell takes a fresh process for each command."""
+    return shell.rpartition("/")[2] == "bash"
+
+
 def _is_plain(name: str) -> bool:
     return name.isascii() and name.isidentifier() and name not in _OF_BASH and not name.startswith(_FAMILIES)
 
@@ -247,7 +252,7 @@ class WarmShells:
         self._step = SpawnTrampoline()
         self._proof: launch.LaunchedProcess | None = None
         self._is_proved = False
-        self._tries = 0 if reads_at_start(settings.env) else _TRIES
+        self._tries = _TRIES if _is_bash(settings.shell) and not reads_at_start(settings.env) else 0
 
     @property
     def shell(self) -> WarmShell | None:

@@ -49,7 +49,7 @@ class AgentSandbox(OpenSandbox):
 
     async def start(self, command: Command, exec_id: str) -> BoxProcess:
         self._require_open()
-        refuse_impossible(command, self._offers, self._ref.runtime)
+        refuse_impossible(command, self._offers, self._ref.runtime, shell=self._ref.shell)
         stdin = command.stdin or b""
         if len(stdin) > wire.STDIN_LIMIT:
             raise BadCommand(

@@ -27,7 +27,6 @@ from limpet.runtimes.bubblewrap.layout import ENVIRONMENT, HOST_NAME, USER, Layo
 from limpet.runtimes.bubblewrap.limits import groups
 from limpet.runtimes.bubblewrap.limits.groups import Groups
 from limpet.runtimes.bubblewrap.settings import AgentProcess, BoxPaths, BubblewrapSettings
-from limpet.runtimes.programs import SHELL
 
 _ISOLATED = (
     *("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
@@ -206,7 +205,7 @@ def _config(plan: Plan, boot_id: str) -> dict[str, object]:
         "orphan_grace": plan.settings.orphan_grace,
         "bare": False,
         "commands": {
-            "shell": SHELL,
+            "shell": plan.layout.shell,
             "directory": DATA,
             "env": dict(plan.layout.environment),
             "limits": {

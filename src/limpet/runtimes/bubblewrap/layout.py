@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,16 @@ from limpet.core.errors import BootFailed
 from limpet.core.network import DOOR_ADDRESS, TRUST_FILE
 from limpet.core.ports import Offer, SandboxSpec
 from limpet.runtimes.bubblewrap import user_environment
+from limpet.runtimes.bubblewrap.agent_python import hosts_python, python_beside_an_image
+from limpet.runtimes.bubblewrap.root_image import RootImage
 from limpet.runtimes.bubblewrap.settings import BoxPaths
 from limpet.runtimes.bubblewrap.shared_directory import DirectoryContents, shared_directory
-from limpet.runtimes.bubblewrap.walls import AGENTS_PROGRAMS, BuiltWalls, build
+from limpet.runtimes.bubblewrap.walls import BuiltWalls, build
+from limpet.runtimes.programs import SHELL
 
 USER = 1000  # inside
 HOST_NAME = "box"
 CERTIFICATES = TRUST_FILE
-_IMAGE_SETTINGS = "/run/limpet/etc"
 _NAME_SERVER = f"nameserver {DOOR_ADDRESS}\noptions timeout:2 attempts:2\n"
 _BUNDLES = (CERTIFICATES, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 # What programs in the host's /usr expect to find and what says nothing about the host's people.
@@ -42,14 +43,13 @@ _HARMLESS_FILES = (
     "services",
     "ssl/certs/java/cacerts",
 )
-_OURS = ("proc", "dev", "tmp", "mnt", "home", "run", "sys", "etc", "root", "boot", "lost+found", "old_root")
 
 ENVIRONMENT: Mapping[str, str] = {
     "PATH": user_environment.SYSTEM_PATH,
     "HOME": HOME,
     "USER": "agent",
     "LOGNAME": "agent",
-    "SHELL": "/bin/bash",
+    "SHELL": SHELL,
     "LANG": "C.UTF-8",
     "LIMPET_DATA": DATA,
     "SSL_CERT_FILE": CERTIFICATES,
@@ -66,7 +66,7 @@ class Layout:
 
     `carried` are directories that the box's user cannot walk to: each must be bound to the second path, which he can reach, in
     a mount namespace of bubblewrap's own. `walls` say what else is different where the box has some; `environment` are the variables
-    of every command.
+    of every command, `shell` runs scripts.
     """
 
     files: Mapping[str, Path]
@@ -75,37 +75,37 @@ class Layout:
     carried: tuple[tuple[Path, Path], ...]
     walls: BuiltWalls
     environment: Mapping[str, str]
+    shell: str
 
 
 def lay_out(
-    spec: SandboxSpec, place: BoxPaths, image: Path | None, user_id: int | None, *, processors: int | None = None
+    spec: SandboxSpec, place: BoxPaths, image: RootImage | None, user_id: int | None, *, processors: int | None = None
 ) -> Layout:
     """Make what is missing and say how to mount it. `user_id` is the owner on the host where this process is root; `processors` is how
     many the box is told of (None: those that there are).
 
-    Raises BootFailed where that user cannot reach the box's own directory, or no python3 can be found for the agent.
+    Raises BootFailed where that user cannot reach the box's own directory or the image, no python3 can be found for the agent, or walls
+    are asked for that the image's shell cannot stand behind.
     """
+    shell = SHELL if image is None else image.shell
+    _require_walls_of(image, spec)
     files = _make_directories(spec, place, image, user_id)
-    _require_passable(place, user_id)
-    python, programs = _python(image)
-    mounts = [*_programs(image), *programs, *_shared_settings(place, image, spec, processors)]
-    # The kernel lets a box's own root write some settings of its namespaces: kernel.pid_max alone would brick it.
-    mounts += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
-    private = place.private
-    mounts += ["--dev", "/dev", "--bind", str(private[1]), "/dev/shm", "--remount-ro", "/dev"]
-    mounts += ["--bind", str(private[0]), "/tmp", *_long_lived_tmp(image, private[0])]
+    _require_passable(place, image, user_id)
+    python, programs = (hosts_python(), ()) if image is None else python_beside_an_image(place.shared)
+    system = _hosts_programs() if image is None else image.programs(spec.read_only)
+    mounts = [*system, *programs, *_shared_settings(place, image, spec, processors), *_of_the_box(place, image)]
     carried: list[tuple[Path, Path]] = []
     for option, shown in (("--bind", files), ("--ro-bind", spec.read_only)):
         for inside, directory in shown.items():
             mounts += [option, str(_reachable(directory, place, user_id, carried)), inside]
-    if image is None or not os.path.lexists(image / ".venv"):
+    if image is None or not os.path.lexists(image.root / ".venv"):
         mounts += user_environment.UV_ENVIRONMENT
-    environment = user_environment.environment(ENVIRONMENT, spec, processors)
+    environment = user_environment.environment({**ENVIRONMENT, "SHELL": shell}, spec, processors)
     walls = build(
         spec.walls,
         (*mounts, "--remount-ro", "/"),
         place=place,
-        image=image,
+        image=None if image is None else image.root,
         search=user_environment.system_search(environment),
         carried={target: source for source, target in carried},
     )
@@ -116,10 +116,33 @@ def lay_out(
         carried=tuple(carried),
         walls=walls,
         environment=environment,
+        shell=shell,
     )
 
 
-def _make_directories(spec: SandboxSpec, place: BoxPaths, image: Path | None, user_id: int | None) -> dict[str, Path]:
+def _of_the_box(place: BoxPaths, image: RootImage | None) -> Iterator[str]:
+    """The mounts of what the kernel shows and of what goes with the box."""
+    # The kernel lets a box's own root write some settings of its namespaces: kernel.pid_max alone would brick it.
+    yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
+    tmp, memory = place.private
+    yield from ("--dev", "/dev", "--bind", str(memory), "/dev/shm", "--remount-ro", "/dev")
+    yield from ("--bind", str(tmp), "/tmp", *_long_lived_tmp(image, tmp))
+
+
+def _require_walls_of(image: RootImage | None, spec: SandboxSpec) -> None:
+    """BootFailed where programs are to be walled off that the image's shell holds itself."""
+    if image is None or (spec.walls.programs is None and not spec.walls.hidden):
+        return
+    if (program := image.shell_of_many) is not None:
+        raise BootFailed(
+            f"a policy's commands cannot be built into a box of the image {image.root}: its shell, {program}, holds other programs"
+            " too. Choose an image with bash, or leave allowed_commands and blocked_commands out."
+        )
+
+
+def _make_directories(
+    spec: SandboxSpec, place: BoxPaths, image: RootImage | None, user_id: int | None
+) -> dict[str, Path]:
     """Make the box's directories, each its user's own; returns the lasting ones by their path inside."""
     place.directory.mkdir(parents=True)
     lasting = spec.directory if spec.directory is not None else place.directory
@@ -132,12 +155,19 @@ def _make_directories(spec: SandboxSpec, place: BoxPaths, image: Path | None, us
         if user_id is not None:
             os.chown(directory, user_id, user_id, follow_symlinks=False)
         directory.chmod(0o1777 if directory in private else 0o700)
-    user_environment.furnish_home(files[HOME], image or Path("/"), user_id)
+    user_environment.furnish_home(files[HOME], _base(image), user_id)
     return files
 
 
-def _require_passable(place: BoxPaths, user_id: int | None) -> None:
-    """BootFailed where the box's user cannot reach its directory."""
+def _base(image: RootImage | None) -> Path:
+    """The root of the box's programs."""
+    return Path("/") if image is None else image.root
+
+
+def _require_passable(place: BoxPaths, image: RootImage | None, user_id: int | None) -> None:
+    """BootFailed where the box's user cannot reach its directory, or the image."""
+    if image is not None and (closed := _closed_above(image.root / "usr", user_id)) is not None:
+        raise BootFailed(f"{closed} lets no other user pass, so no box can have the image below it. chmod o+x {closed}")
     if (closed := _closed_above(place.directory, user_id)) is not None:
         raise BootFailed(
             f"{closed} lets no other user pass, so no box can have its things below it. chmod o+x {closed}"
@@ -154,7 +184,9 @@ def _reachable(directory: Path, place: BoxPaths, user_id: int | None, carried: l
     return source
 
 
-def _shared_settings(place: BoxPaths, image: Path | None, spec: SandboxSpec, processors: int | None) -> Iterator[str]:
+def _shared_settings(
+    place: BoxPaths, image: RootImage | None, spec: SandboxSpec, processors: int | None
+) -> Iterator[str]:
     """The mounts of what the box shares with others: its /etc with what is left there of the host's or the image's, and the number of
     its processors."""
     settings = shared_directory(place.shared, _settings(image, spec))
@@ -166,21 +198,21 @@ def _shared_settings(place: BoxPaths, image: Path | None, spec: SandboxSpec, pro
         shutil.copyfile(settings / CERTIFICATES.removeprefix("/etc/"), place.trust)
         place.trust.chmod(0o644)
         yield from ("--ro-bind", str(place.trust.parent), os.path.dirname(CERTIFICATES))
-    yield from _image_settings(image) if image else _host_settings()
+    yield from _host_settings() if image is None else image.settings()
     if processors is not None:
         counted = shared_directory(place.shared, user_environment.processors_shown(processors))
         yield from ("--ro-bind", str(counted), user_environment.PROCESSORS)
 
 
-def _settings(image: Path | None, spec: SandboxSpec) -> DirectoryContents:
+def _settings(image: RootImage | None, spec: SandboxSpec) -> DirectoryContents:
     """A box's /etc: one user, no name server but its door's, none of the host's accounts."""
-    base = image or Path("/")
-    ours = user_environment.settings(base)
+    ours = user_environment.settings(_base(image))
+    shell = SHELL if image is None else image.shell
     # Without a door no server is asked: names do not exist then, where they would fail "temporarily", and npm tries again for a minute.
     has_names = Offer.NETWORK_POLICY in spec.needs
     texts = {
         **ours.texts,
-        "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{USER}:{USER}:agent:{HOME}:/bin/bash\n"
+        "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{USER}:{USER}:agent:{HOME}:{shell}\n"
         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
         "group": f"root:x:0:\nagent:x:{USER}:\nnogroup:x:65534:\n",
         "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost ip6-loopback\n",
@@ -189,8 +221,8 @@ def _settings(image: Path | None, spec: SandboxSpec) -> DirectoryContents:
         "resolv.conf": _NAME_SERVER if has_names else "",
     }
     copies, certificates = {}, CERTIFICATES.removeprefix("/etc/")
-    bundles = (base / bundle.lstrip("/") for bundle in _BUNDLES)
-    if (bundle := next((bundle for bundle in bundles if bundle.is_file()), None)) is not None:
+    bundles = (_file(image, bundle) for bundle in _BUNDLES)
+    if (bundle := next((bundle for bundle in bundles if bundle is not None), None)) is not None:
         copies[certificates] = bundle
     else:
         texts[certificates] = ""
@@ -200,16 +232,15 @@ def _settings(image: Path | None, spec: SandboxSpec) -> DirectoryContents:
         directories += _harmless_settings()
     else:
         known = {path.partition("/")[0] for path in (*texts, *ours.programs, *copies, *links, *directories)}
-        links |= {name: f"{_IMAGE_SETTINGS}/{name}" for name in _names(image / "etc") if name not in known}
+        links |= {name: place for name, place in image.settings_links().items() if name not in known}
     return DirectoryContents(texts=texts, programs=ours.programs, copies=copies, links=links, directories=directories)
 
 
-def _names(directory: Path) -> list[str]:
-    return [entry.name for entry in _entries(directory)]
-
-
-def _entries(directory: Path) -> list[Path]:
-    return sorted(directory.iterdir()) if directory.is_dir() else []
+def _file(image: RootImage | None, path: str) -> Path | None:
+    """A regular file of the host or the image; of an image by its own links alone."""
+    if image is not None:
+        return image.file(path)
+    return Path(path) if Path(path).is_file() else None
 
 
 def _host_settings() -> Iterator[str]:
@@ -223,22 +254,8 @@ def _harmless_settings() -> tuple[str, ...]:
     return tuple(name for name in (*_HARMLESS_SETTINGS, *java) if Path("/etc", name).is_dir())
 
 
-def _image_settings(image: Path) -> Iterator[str]:
-    if (image / "etc").is_dir():
-        yield from ("--ro-bind", str(image / "etc"), _IMAGE_SETTINGS)
-
-
-def _programs(image: Path | None) -> Iterator[str]:
-    """The root file system: /usr and its short names, or all that an image has and that isn't the box's own."""
-    if image is not None:
-        for entry in _entries(image):
-            if entry.name in _OURS:
-                continue
-            if entry.is_symlink():
-                yield from ("--symlink", os.readlink(entry), f"/{entry.name}")
-            else:
-                yield from ("--ro-bind", str(entry), f"/{entry.name}")
-        return
+def _hosts_programs() -> Iterator[str]:
+    """The host's /usr and its short names."""
     yield from ("--ro-bind", "/usr", "/usr")
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         entry = Path("/", name)
@@ -248,36 +265,10 @@ def _programs(image: Path | None) -> Iterator[str]:
             yield from ("--ro-bind", f"/{name}", f"/{name}")
 
 
-def _long_lived_tmp(image: Path | None, tmp: Path) -> tuple[str, ...]:
-    if image is None or not (image / "var").exists():
+def _long_lived_tmp(image: RootImage | None, tmp: Path) -> tuple[str, ...]:
+    if image is None or not os.path.lexists(image.root / "var"):
         return ("--symlink", "../tmp", "/var/tmp")
-    return ("--bind", str(tmp), "/var/tmp") if (image / "var/tmp").is_dir() else ()
-
-
-def _python(image: Path | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """How to start Python in the box, and what must be mounted for that."""
-    if image is None or _is_program(image, "/usr/bin/python3"):
-        if image is None and not Path("/usr/bin/python3").exists():
-            raise BootFailed("this host has no /usr/bin/python3. apt-get install python3")
-        return ("/usr/bin/python3",), ()
-    real = Path("/usr/bin/python3").resolve()
-    loaders = sorted(Path("/usr/lib64").glob("ld-linux*")) + sorted(Path("/usr/lib").glob("ld-linux*"))
-    if not real.exists() or not loaders:
-        raise BootFailed(f"neither {image} nor this host has a /usr/bin/python3. apt-get install python3")
-    libraries = f"{AGENTS_PROGRAMS}/lib/{sys.implementation._multiarch}:{AGENTS_PROGRAMS}/lib64:{AGENTS_PROGRAMS}/lib"
-    loader = f"{AGENTS_PROGRAMS}/{loaders[0].resolve().relative_to('/usr')}"
-    start = (loader, "--library-path", libraries, f"{AGENTS_PROGRAMS}/bin/{real.name}")
-    return start, ("--ro-bind", "/usr", AGENTS_PROGRAMS)
-
-
-def _is_program(image: Path, path: str) -> bool:
-    """Whether `path` is a file in the image, by its own links."""
-    for _ in range(8):
-        there = image / path.lstrip("/")
-        if not there.is_symlink():
-            return there.is_file()
-        path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(there)))
-    return False
+    return ("--bind", str(tmp), "/var/tmp") if image.is_directory("/var/tmp") else ()
 
 
 def _closed_above(directory: Path, user_id: int | None) -> Path | None:

@@ -24,6 +24,7 @@ from limpet.runtimes.bubblewrap.limits import bounding_helper, groups
 from limpet.runtimes.bubblewrap.limits.groups import Groups, find_groups
 from limpet.runtimes.bubblewrap.live_box import LiveBox, Shared
 from limpet.runtimes.bubblewrap.remedies import Host, remedy
+from limpet.runtimes.bubblewrap.root_image import RootImage
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
 from limpet.runtimes.bubblewrap.settings import (
     ENDS_WITH_OWNER,
@@ -110,6 +111,7 @@ class BubblewrapRuntime:
                     await self._shared.bounded.wait()
                     if self._programs is None:
                         self._programs = await installed_programs(sandbox)
+                    shell = os.path.basename(sandbox.ref.shell)
                 finally:
                     with anyio.CancelScope(shield=True):
                         await sandbox.destroy()
@@ -121,7 +123,8 @@ class BubblewrapRuntime:
             return probe.explain(error.reason if isinstance(error, BootFailed) else str(error))
         if outcome != Exited(0):
             return Probe(works=False, detail=f"`true` in a box ended with {outcome}.")
-        return replace(probe.success(self._shared.groups, self.held.notes), programs=self._programs or ())
+        works = probe.success(self._shared.groups, self.held.notes)
+        return replace(works, programs=self._programs or (), shell=shell)
 
     async def create(self, spec: SandboxSpec) -> BubblewrapSandbox:
         self._require_open()
@@ -164,7 +167,8 @@ class BubblewrapRuntime:
 
     def _plan(self, spec: SandboxSpec, place: BoxPaths) -> box.Plan:
         """Everything on the host that a box needs before it starts. Blocking."""
-        image = spec.image or self._settings.image
+        found = spec.image or self._settings.image
+        image = None if found is None else RootImage(found)
         user_id = None
         if os.geteuid() == 0:
             user_id = self._user_for(spec)
@@ -199,7 +203,15 @@ class BubblewrapRuntime:
     def _joined(self, plan: box.Plan, started: box.StartedBox, live: LiveBox) -> BubblewrapSandbox:
         disk = self._settings.limits(plan.spec.limits).disk
         files = plan.layout.files
-        ref = reference(plan.spec, started.agent, plan.place, files, owner=plan.user_id, disk=disk)
+        ref = reference(
+            plan.spec,
+            started.agent,
+            plan.place,
+            files,
+            shell=plan.layout.shell,
+            owner=plan.user_id,
+            disk=disk,
+        )
         if (
             at_once := bounding_helper.at_once(plan.user_id, started.agent, has_groups=plan.groups is not None)
         ) is not None:

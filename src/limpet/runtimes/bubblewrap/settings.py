@@ -123,6 +123,7 @@ def reference(
     place: BoxPaths,
     files: Mapping[str, Path],
     *,
+    shell: str,
     owner: int | None,
     disk: int | None,
 ) -> SandboxRef:
@@ -136,4 +137,6 @@ def reference(
         # What lies in the box's own directory on the host is its disk, also where the box cannot write.
         "counted": [str(shown) for shown in spec.read_only.values() if _is_own(spec, shown)],
     }
-    return SandboxRef(runtime=NAME, name=spec.name, boot_id=agent.boot_id, walls=spec.walls.digest, facts=facts)
+    return SandboxRef(
+        runtime=NAME, name=spec.name, boot_id=agent.boot_id, walls=spec.walls.digest, shell=shell, facts=facts
+    )

@@ -55,7 +55,10 @@ class DirectoryContents:
             for file in files:
                 path = os.path.join(above, file)
                 if not os.path.islink(path):
-                    os.chmod(path, 0o755 if os.path.relpath(path, directory) in self.programs else 0o644)
+                    os.chmod(path, 0o755 if self._is_program(os.path.relpath(path, directory)) else 0o644)
+
+    def _is_program(self, path: str) -> bool:
+        return path in self.programs or (path in self.copies and os.access(self.copies[path], os.X_OK))
 
 
 def shared_directory(above: Path, contents: DirectoryContents) -> Path:

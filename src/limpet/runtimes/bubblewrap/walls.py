@@ -96,7 +96,7 @@ def build(
     return BuiltWalls(
         mounts=tuple(word for option in options for word in option),
         without_programs=tuple(sources.found.items()),
-        python=_real(tree, AGENT) if guards_agent else None,
+        python=_real(tree, AGENT) if guards_agent and image is None else None,
         inside=_inside(walls) if guards_agent else None,
         denies_memory_files=walls.programs is not None,
     )
@@ -149,7 +149,7 @@ def _bases(place: BoxPaths, image: Path | None) -> tuple[Path, ...]:
 
 
 def _without_programs(option: tuple[str, ...], sources: _Sources, carried: Mapping[Path, Path]) -> tuple[str, ...]:
-    if option[0] not in ("--bind", "--ro-bind") or option[2] in (AGENTS_PROGRAMS, "/proc/sys"):
+    if option[0] not in ("--bind", "--ro-bind") or option[2] == "/proc/sys" or option[2].startswith(AGENTS_PROGRAMS):
         return option
     source = Path(option[1])
     if (top := next((one for one in carried if source.is_relative_to(one)), None)) is not None:

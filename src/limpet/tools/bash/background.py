@@ -85,7 +85,9 @@ class BackgroundTasks:
                 f"{self._config.max_tasks} background tasks run already, which is the most. Wait for one or kill one first:"
                 f" {', '.join(task.facts.id for task in self.running()[:5])}."
             )
-        held = holding(asked.command, self._config.shell, terminal=asked.on_terminal)
+        held = holding(
+            asked.command, self._config.shell, terminal=asked.on_terminal, box_shell=self._workspace.ref.shell
+        )
         begun = _PendingStart(matcher=matcher)
         self._starting.add(begun)
         try:

@@ -39,7 +39,7 @@ class ForegroundCommand:
 
     async def run(self, request: BashRequest, where: str, call_id: str | None) -> JsonObject:
         """Run it in `where` and answer. Cancelling kills it, whole tree. Raises what `Workspace.run` raises."""
-        asked = asking(request.command or "", self._config.shell)
+        asked = asking(request.command or "", self._config.shell, box_shell=self._workspace.ref.shell)
         notes: list[str] = []
         try:
             result = await self._once(request, asked, where, call_id)

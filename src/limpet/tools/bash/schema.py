@@ -71,10 +71,11 @@ def parameters() -> JsonObject:
     }
 
 
-def described(config: BashConfig, directory: str, network_note: str = "") -> str:
-    """What the model reads of the tool; `network_note` says what can be reached."""
+def described(config: BashConfig, directory: str, network_note: str = "", *, shell: str = "bash") -> str:
+    """What the model reads of the tool; `network_note` says what can be reached, `shell` is the box's."""
+    hint = " (POSIX; there is no bash)" if config.shell is None and shell == "sh" else ""
     return (
-        f"Run a shell command in {config.shell or 'bash'} and get its stdout, stderr and exit_code. The working directory"
+        f"Run a shell command in {config.shell or shell}{hint} and get its stdout, stderr and exit_code. The working directory"
         f" (at first {directory}) is kept between calls; variables and functions are not. Prompts cannot be answered: use flags"
         f" such as --yes. A command is ended after {config.timeout_default:g} seconds; start what takes longer, or serves, with"
         " run_in_background=true and use the task_id that comes back. Output that is too long for the result is in a file"

@@ -39,6 +39,11 @@ END
 # A command that is too long for an argument is a script that says it itself: on its first line, so that lines keep their numbers.
 _LONG = 120 * 1024  # bytes
 _TELLING = "trap '{{ builtin printf %s \"{mark} \"; builtin pwd -P; }} >&2' EXIT; "
+# In a box without bash every command is such a script, for its POSIX shell.
+_POSIX_TELLING = 'trap \'printf "%s " "{mark}" >&2; pwd -P >&2\' EXIT; '
+_POSIX_HOLDING_ITSELF = (
+    "printf '%s pid %s\\n' '{mark}' $$ >&2; trap 'printf \"%s end %s\\n\" \"{mark}\" \"$?\" >&2' EXIT; "
+)
 # As a background task likewise: it is its own holding shell, whose process group the runtime ends.
 _HOLDING_ITSELF = (
     "builtin printf '{mark} pid %s\\n' $$ >&2; trap 'builtin printf \"{mark} end %s\\n\" \"$?\" >&2' EXIT; "
@@ -111,8 +116,10 @@ class MarkedScript:
     mark: str | None
 
 
-def asking(command: str, shell: str | None) -> MarkedScript:
-    """`command`, wrapped so that the shell reports its last directory."""
+def asking(command: str, shell: str | None, *, box_shell: str = BASH) -> MarkedScript:
+    """`command`, wrapped so that the shell reports its last directory. `box_shell` is what runs scripts in the box."""
+    if not _is_bash(box_shell):
+        return _for_posix(command, shell, _POSIX_TELLING)
     if (reader := _reader(command, shell)) is not None:
         mark = new_mark()
         return MarkedScript(reader.wrapped(_ASKING, mark, more=_PERL), mark)
@@ -124,8 +131,10 @@ def asking(command: str, shell: str | None) -> MarkedScript:
     return MarkedScript(Argv((BASH, "-c", _ASKING, mark, shell or BASH, command, _PERL)), mark)
 
 
-def holding(command: str, shell: str | None, *, terminal: bool) -> MarkedScript:
-    """`command` as a background task: it tells its pid, and its end."""
+def holding(command: str, shell: str | None, *, terminal: bool, box_shell: str = BASH) -> MarkedScript:
+    """`command` as a background task: it tells its pid, and its end. `box_shell` is what runs scripts in the box."""
+    if not _is_bash(box_shell):
+        return _for_posix(command, shell, _POSIX_HOLDING_ITSELF)
     mark = new_mark()
     outer = _HOLDING_TERMINAL if terminal else _HOLDING
     if (reader := _reader(command, shell)) is not None:
@@ -133,6 +142,14 @@ def holding(command: str, shell: str | None, *, terminal: bool) -> MarkedScript:
     if _is_long(command, shell):
         return MarkedScript(Script(_HOLDING_ITSELF.format(mark=mark) + command), mark)
     return MarkedScript(Argv((BASH, "-c", outer, mark, shell or BASH, command)), mark)
+
+
+def _for_posix(command: str, shell: str | None, telling: str) -> MarkedScript:
+    """For a box without bash. Of a shell that was chosen by the configuration nothing is told there."""
+    if shell is not None:
+        return MarkedScript(Argv((shell, "-c", command)), None)
+    mark = new_mark()
+    return MarkedScript(Script(telling.format(mark=mark) + command), mark)
 
 
 def _is_long(command: str, shell: str | None) -> bool:

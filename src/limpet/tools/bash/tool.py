@@ -1,6 +1,7 @@
 """The tool `Bash` over one workspace, for one session (docs/bash-tool.md). `modes` decides which mode a call is in; this file runs it."""
 
 import json
+import posixpath
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -87,7 +88,8 @@ class BashTool:
 
     @property
     def description(self) -> str:
-        return described(self._config, self._workspace.directory, self._workspace.network_note)
+        shell = posixpath.basename(self._workspace.ref.shell)
+        return described(self._config, self._workspace.directory, self._workspace.network_note, shell=shell)
 
     @property
     def parameters(self) -> JsonObject:

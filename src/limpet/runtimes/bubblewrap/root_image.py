@@ -1,0 +1,91 @@
+"""The root file system of an image, as a box is shown it: what of it lies where, and its shell. Looks at files only.
+
+An image is content of strangers: its links are followed below its own root (`elf.Tree`), never to a file of the host, and nothing of it
+runs before the first command. It brings programs and their settings, no accounts, and no library that every program would load.
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from limpet.core.errors import BootFailed
+from limpet.runtimes.elf import Tree
+from limpet.runtimes.programs import SHELL, is_box_of_programs
+
+_SETTINGS = "/run/limpet/etc"
+# Directories of a root that a box has for itself.
+_OF_THE_BOX = frozenset("proc dev tmp mnt home run sys etc root boot lost+found old_root".split())
+# What of an image's /etc no box has: accounts and rights, and what the loader would put into every program (ld.so(8)).
+_LEFT_OUT = frozenset(
+    "passwd- group- shadow shadow- gshadow gshadow- subuid subuid- subgid subgid- sudoers sudoers.d doas.conf doas.d"
+    " ld.so.preload fstab mtab crypttab".split()
+)
+POSIX_SHELL = "/bin/sh"
+
+
+@dataclass(frozen=True, slots=True)
+class RootImage:
+    """An image's root directory on the host. Raises BootFailed, when it is made, where that is no directory or has no shell."""
+
+    root: Path
+
+    def __post_init__(self) -> None:
+        if not self.root.is_dir():
+            raise BootFailed(f"the image {self.root} is not a directory with a root file system.")
+        if self.tree.file(SHELL) is None and self.tree.file(POSIX_SHELL) is None:
+            raise BootFailed(
+                f"the image {self.root} has neither {SHELL} nor {POSIX_SHELL}, so no command could run in it."
+                " Choose one that has a shell."
+            )
+
+    @property
+    def tree(self) -> Tree:
+        return Tree(self.root)
+
+    @property
+    def shell(self) -> str:
+        """What runs scripts: bash, or where it has none `sh`."""
+        return POSIX_SHELL if self.tree.file(SHELL) is None else SHELL
+
+    @property
+    def shell_of_many(self) -> str | None:
+        """The program that is its shell and others as well, such as busybox; None where its shell is a shell alone."""
+        program = self.tree.file(self.shell)
+        return program if program is not None and is_box_of_programs(self.tree, program) else None
+
+    def programs(self, taken: Collection[str]) -> Iterator[str]:
+        """The mounts of all that it has and that is not the box's own; `taken` are paths at which the box has something else."""
+        of_the_box = _OF_THE_BOX | {path.split("/")[1] for path in taken}
+        for name in self.tree.names("/"):
+            entry = self.root / name
+            if name in of_the_box:
+                continue
+            if entry.is_symlink():
+                yield from ("--symlink", os.readlink(entry), f"/{name}")
+            elif entry.is_dir() or entry.is_file():
+                yield from ("--ro-bind", str(entry), f"/{name}")
+
+    def settings(self) -> Iterator[str]:
+        """The mount of its /etc, to which the links of a box's /etc lead."""
+        if (found := self._settings_directory()) is not None:
+            yield from ("--ro-bind", str(self.tree.on_host(found)), _SETTINGS)
+
+    def settings_links(self) -> dict[str, str]:
+        """What of its /etc a box may have, by name."""
+        found = self._settings_directory()
+        names = self.tree.names(found) if found is not None else []
+        return {name: f"{_SETTINGS}/{name}" for name in names if name not in _LEFT_OUT}
+
+    def file(self, path: str) -> Path | None:
+        """Where that regular file of it lies on the host."""
+        found = self.tree.file(path)
+        return None if found is None else self.tree.on_host(found)
+
+    def is_directory(self, path: str) -> bool:
+        """Whether that path, without any link on the way, is a directory of it."""
+        return self.tree.real(path) == path and self.tree.on_host(path).is_dir()
+
+    def _settings_directory(self) -> str | None:
+        found = self.tree.real("/etc")
+        return found if found not in (None, "/") and self.tree.on_host(found or "").is_dir() else None
