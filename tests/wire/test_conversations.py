@@ -220,7 +220,7 @@ def test_while_a_response_runs_in_a_conversation_another_one_is_refused(
     client: openai.OpenAI, gateway: Gateway
 ) -> None:
     made = client.conversations.create()
-    before = len(client.containers.list(limit=100).data)
+    before = len(list(client.containers.list(limit=100)))  # all pages of them
     prompt = shell_blocks(WAITS)
     with asking(gateway, model="limpet/script", input=prompt, tools=SHELL, conversation=made.id) as stream:
         begun = stream.until("response.created")["response"]
@@ -233,7 +233,7 @@ def test_while_a_response_runs_in_a_conversation_another_one_is_refused(
         client.containers.files.create(begun["container_id"], file=("go", b""))
         stream.rest()
 
-    assert len(client.containers.list(limit=100).data) == before + 1
+    assert len(list(client.containers.list(limit=100))) == before + 1
     assert texts(client.conversations.items.list(made.id, order="asc"))[:2] == ["between", prompt]
     assert container_of(run(client, "true", conversation=made.id)) == begun["container_id"]
 

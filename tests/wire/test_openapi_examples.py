@@ -28,9 +28,22 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         yield gateway
 
 
+@pytest.fixture(scope="module")
+def kept() -> dict[str, str]:
+    return {}
+
+
 @pytest.fixture
-def known(gateway: Gateway) -> dict[str, str]:
-    """Ids of things that there are, by the names that addresses have for them."""
+def known(gateway: Gateway, kept: dict[str, str], operation: str) -> Iterator[dict[str, str]]:
+    """Ids of things that there are, by the names that addresses have for them: the same until one may have been deleted."""
+    if not kept:
+        kept.update(made(gateway))
+    yield kept
+    if operation.startswith("DELETE "):
+        kept.clear()
+
+
+def made(gateway: Gateway) -> dict[str, str]:
     client = gateway.client()
     response = run(client, "echo x > f")
     skill = client.skills.create(files=("s.zip", zipped(bundle()), "application/zip"))

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,14 +31,6 @@ def alternately(cases: Iterable[T]) -> list[tuple[T, bool]]:
     """Each with a way to ask, whole or streamed, by turns: both ways lead over the same road (responses/service.py), and every provider
     is asked in both."""
     return [(case, number % 2 == 1) for number, case in enumerate(cases)]
-
-
-@pytest.fixture
-def voice(voice: Voice, speaking_gateway: Gateway) -> Iterator[Voice]:
-    """Whatever happens in a test, the gateway serves the next request."""
-    yield voice
-    voice.play("Still here.")
-    assert ask(speaking_gateway, voice)["output"][0]["content"][0]["text"] == "Still here."
 
 
 def ask(gateway: Gateway, voice: Voice, *, streamed: bool = False, **asked: Any) -> Json:
@@ -354,3 +346,9 @@ def test_a_wait_beyond_the_budget_is_the_clients_at_once(
     assert answer.headers["retry-after"] == "62"
     check_error(answer.json())
     assert len(voice.bodies) == 1
+
+
+def test_after_all_of_this_each_provider_serves_the_next_request(speaking_gateway: Gateway, voice: Voice) -> None:
+    """The last of this file; between two others the next request is the next test's."""
+    voice.play("Still here.")
+    assert ask(speaking_gateway, voice)["output"][0]["content"][0]["text"] == "Still here."

@@ -116,7 +116,7 @@ def test_no_event_is_sent_before_it_is_in_the_journal(gateway: Gateway) -> None:
 def test_whatever_a_client_saw_before_a_kill_is_the_beginning_of_the_replay(home_directory: Path) -> None:
     chance = random.Random(20261121)
     with running(home_directory, runtime=RUNTIME) as gateway:
-        for stop in (1, *sorted(chance.sample(range(2, 22), 5))):
+        for stop in (1, *sorted(chance.sample(range(2, 22), 3))):
             seen = _seen_until_killed(gateway, stop)
             gateway.start()
             events = replayed(gateway, seen[0]["response"]["id"])
