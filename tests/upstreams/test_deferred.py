@@ -3,7 +3,8 @@
 import anyio
 import pytest
 
-from limpet.upstreams.deferred import DeferredUpstream
+from limpet.core.errors import UpstreamRefused
+from limpet.upstreams.deferred import DeferredUpstream, UpstreamUnusable
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.script import ScriptUpstream
 from limpet.upstreams.upstream import Turn, TurnEnded, Upstream
@@ -14,16 +15,16 @@ TURN = Turn(model="script", input=[QUESTION])
 
 
 class Loader:
-    """Fails so often before it gives the built-in model."""
+    """Fails with these before it gives the built-in model."""
 
-    def __init__(self, *, failures: int = 0) -> None:
+    def __init__(self, *failures: Exception) -> None:
         self.calls = 0
         self.failures = failures
 
     def __call__(self) -> Upstream:
         self.calls += 1
-        if self.calls <= self.failures:
-            raise ImportError("not installed")
+        if self.calls <= len(self.failures):
+            raise self.failures[self.calls - 1]
         return ScriptUpstream("limpet")
 
 
@@ -41,10 +42,20 @@ async def test_turns_at_once_load_it_once() -> None:
     assert (load.calls, [type(ending) for ending in endings]) == (1, [TurnEnded] * 5)
 
 
-async def test_a_load_that_failed_is_tried_again_by_the_next_turn() -> None:
-    load = Loader(failures=1)
+async def test_a_load_that_failed_is_refused_in_words_and_tried_again_by_the_next_turn() -> None:
+    refused = UpstreamRefused("a", 401, "no credentials")
+    load = Loader(ImportError("no", name="boto3"), RuntimeError("a secret of the library"), refused)
+    said = []
     async with DeferredUpstream(ProviderSettings(name="a", type="anthropic"), load) as upstream:
-        with pytest.raises(ImportError):
-            await asked(upstream, TURN)
+        for kind in (UpstreamUnusable, UpstreamUnusable, UpstreamRefused):
+            with pytest.raises(kind) as error:
+                await asked(upstream, TURN)
+            said.append(str(error.value))
         assert isinstance((await asked(upstream, TURN))[-1], TurnEnded)
-    assert load.calls == 2
+    beginning, end = "The provider a cannot be used: ", ". The gateway's log says more."
+    assert said == [
+        f"{beginning}boto3 cannot be imported{end}",
+        f"{beginning}its library failed with RuntimeError{end}",
+        str(refused),
+    ]
+    assert load.calls == 4

@@ -63,19 +63,21 @@ class LeaseEngine:
         self._news = news
         self._silence = silence
         self._runs: dict[str, _RunningTask] = {}
-        self._group: TaskGroup | None = None
+        self._tasks: TaskGroup
+        self._group: TaskGroup | None = None  # the same, while runs are taken
+        self._heartbeats = anyio.CancelScope()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self._group = await self._stack.enter_async_context(anyio.create_task_group())
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._group = self._tasks
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         try:
             await self.close()
         finally:  # a run that raised has cancelled this task too
-            if self._group is not None:
-                self._group.cancel_scope.cancel()
+            self._tasks.cancel_scope.cancel()
             await self._stack.aclose()
 
     async def start(self, run_id: str) -> None:
@@ -110,8 +112,8 @@ class LeaseEngine:
     async def close(self) -> None:
         for run_id in list(self._runs):
             await self.cancel(run_id)
-        if self._group is not None:
-            self._group.cancel_scope.cancel()
+        # Not the group's scope: in it is also the task that has opened this engine, and serves on until its clients have been answered.
+        self._heartbeats.cancel()
         self._group = None
 
     def _silent_since(self) -> int:
@@ -127,6 +129,10 @@ class LeaseEngine:
         return [claim.response_id for claim in claims]
 
     async def _keep_alive(self) -> None:
+        with self._heartbeats:
+            await self._beat_and_look()
+
+    async def _beat_and_look(self) -> None:
         watched_since, beaten_at = -math.inf, self._clock.monotonic()
         beat = self._silence / BEATS
         pause = min(LOOK, beat)

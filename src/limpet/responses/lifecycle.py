@@ -3,23 +3,27 @@
 from dataclasses import replace
 
 import anyio
+import structlog
 from msgspec import to_builtins
 
 from limpet.core import events as ev
 from limpet.core import exit_codes
 from limpet.core.clock import Clock
+from limpet.core.errors import StoreError
 from limpet.responses.budgets import Spending
 from limpet.responses.conversation_items import conversation_turn
 from limpet.responses.failures import closed_item
 from limpet.responses.loop import Ending
 from limpet.responses.metrics import Metrics
-from limpet.responses.prepare import Preparer
+from limpet.responses.prepare import CLEARING, Preparer
 from limpet.responses.prepared_run import Prepared
 from limpet.responses.resource import response_object, stored_object
 from limpet.responses.run_meter import Spendings
 from limpet.responses.writer import Writer
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.endings import ResponseError
+
+log = structlog.get_logger()
 
 
 def queued(record: ResponseRecord) -> ResponseRecord:
@@ -42,6 +46,18 @@ class ResponseLifecycle:
         self._spendings = spendings
         self._clock = clock
         self._metrics = metrics
+
+    async def withdraw(self, prepared: Prepared) -> None:
+        """Leave nothing of a response that was recorded and will not begin. Where its row cannot be removed, the next start of a gateway
+        carries it."""
+        with anyio.move_on_after(CLEARING, shield=True):
+            if prepared.made_container:
+                await self._preparer.end_unused(prepared.record)
+            if prepared.is_stored:
+                try:
+                    await self._responses.delete(prepared.record.tenant, prepared.record.id)
+                except StoreError as problem:
+                    log.warning("response_not_withdrawn", response_id=prepared.record.id, reason=problem.message)
 
     async def announce(self, record: ResponseRecord, writer: Writer) -> None:
         """What comes before a run has a place, as far as it was not told before."""

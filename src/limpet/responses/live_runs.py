@@ -10,17 +10,32 @@ from limpet.responses.failures import error_of
 from limpet.responses.loop import Ending, converse
 from limpet.responses.prepared_run import Prepared
 from limpet.responses.run_queue import QueueTicket
-from limpet.store.runs import RunClaim
+from limpet.store.runs import FIRST_EPOCH, RunClaim
 
 log = structlog.get_logger()
 
 
+PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds
+
+
+def pause_before(takeovers: int) -> float:
+    """Seconds to wait before a run is taken up: none the first time, then twice as long each time. One that ends each gateway which carries
+    it would otherwise end the next one at its start, before that has done anything for others."""
+    return 0.0 if takeovers < 2 else min(LONGEST_PAUSE, PAUSE * 2 ** (takeovers - 2))
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimedRun:
-    """A run of another process that is being taken up; `is_open` once its journal can be followed."""
+    """A run of another process that is being taken up; `is_open` once its journal can be followed. `hurries` ends its pause."""
 
     run: RunClaim
-    is_open: anyio.Event
+    is_open: anyio.Event = field(default_factory=anyio.Event)
+    hurries: anyio.Event = field(default_factory=anyio.Event)
+
+    async def pause(self) -> None:
+        """Wait, as long as one that was taken over so often has to."""
+        with anyio.move_on_after(pause_before(self.run.epoch - FIRST_EPOCH)):
+            await self.hurries.wait()
 
 
 @dataclass(slots=True)

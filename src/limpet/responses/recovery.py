@@ -67,9 +67,9 @@ class Recovery:
     journal: Journal
     executions: Executions
 
-    async def writer(self, record: ResponseRecord, claim: RunClaim) -> Writer:
-        """The open journal behind all that it holds."""
-        return self._writer(claim, await self._entries(record.id), told_from=None)
+    async def writer(self, record: ResponseRecord, *, epoch: int | None = None) -> Writer:
+        """The open journal behind all that it holds; without an epoch where the response is no run. Raises StoreError."""
+        return self._writer(record, epoch, await self._entries(record.id), told_from=None)
 
     async def resume(self, record: ResponseRecord, claim: RunClaim, *, keeps_commands: Callable[[], bool]) -> Prepared:
         """A run that goes on, with its writer. Raises RunUnreadable, RunTakenUpTooOften, or the RequestError of a request that could not
@@ -85,7 +85,7 @@ class Recovery:
         )
         entries = await self._entries(record.id)
         turn = progress.turn
-        writer = self._writer(claim, entries, told_from=None if turn is None else turn.seq)
+        writer = self._writer(record, claim.epoch, entries, told_from=None if turn is None else turn.seq)
         writer.step = progress.step if turn is None else turn.step
         prepared.writer = writer
         try:
@@ -135,14 +135,16 @@ class Recovery:
     async def _entries(self, response_id: str) -> list[Entry]:
         return [entry async for entry in self.journal.read(response_id)]
 
-    def _writer(self, claim: RunClaim, entries: Sequence[Entry], *, told_from: int | None) -> Writer:
+    def _writer(
+        self, record: ResponseRecord, epoch: int | None, entries: Sequence[Entry], *, told_from: int | None
+    ) -> Writer:
         """With all that was told in its snapshot, or what came before number `told_from` and the rest to be told again."""
         kept = entries if told_from is None else entries[:told_from]
         state = Replayed()
         for entry in kept:
             state.take(entry)
         return Writer(
-            self.journal.resume(claim.response_id, tenant=claim.tenant, next_seq=len(entries), epoch=claim.epoch),
+            self.journal.resume(record.id, tenant=record.tenant, next_seq=len(entries), epoch=epoch),
             next_seq=state.next_seq,
             step=state.last_step,
             snapshot=state.snapshot,

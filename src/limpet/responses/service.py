@@ -87,15 +87,14 @@ class ResponseService:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._leases)
             await stack.enter_async_context(self._engine)
-            await self._go_on()
+            if claimed := await self._engine.recover():
+                log.warning("responses_go_on", count=len(claimed))
+            await self._end_orphans()
             self._stack = stack.pop_all()
         return self
 
-    async def _go_on(self) -> None:
-        """Take up what an earlier process left."""
-        if claimed := await self._engine.recover():
-            log.warning("responses_go_on", count=len(claimed))
-        await self._end_orphans()
+    def _closes(self) -> bool:
+        return self.is_closing
 
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
@@ -124,6 +123,9 @@ class ResponseService:
                 prepared.record = queued(prepared.record)
             if prepared.is_stored:
                 await self._preparer.record(prepared, key)
+            if self._closes():  # since it was asked above: no engine would begin it
+                await self._lifecycle.withdraw(prepared)
+                raise GatewayStopping
         except BaseException:
             self.queue.leave(ticket)
             raise
@@ -184,7 +186,7 @@ class ResponseService:
         await self._record(tenant, response_id)
         if self.is_closing:
             raise GatewayStopping
-        await self._is_open(response_id)
+        await self._is_open(response_id, at_once=True)
         await self._cancel(response_id)
         return await self.get(tenant, response_id)
 
@@ -207,7 +209,7 @@ class ResponseService:
     async def delete(self, tenant: str, response_id: str) -> None:
         """Stop it if it runs, and forget it and its events. Its container stays. Raises NotFound."""
         await self._record(tenant, response_id)
-        await self._is_open(response_id)
+        await self._is_open(response_id, at_once=True)
         live = self._live.get(response_id)
         await self._engine.cancel(response_id)
         if live is not None:
@@ -274,17 +276,20 @@ class ResponseService:
                 await live.ended.wait()
 
     async def _claimed(self, claim: RunClaim) -> None:
-        self._claims[claim.response_id] = ClaimedRun(claim, anyio.Event())
+        self._claims[claim.response_id] = ClaimedRun(claim)
 
-    async def _is_open(self, response_id: str) -> None:
-        """Returns when the journal of a run of another process is open here, if there is one to be opened."""
+    async def _is_open(self, response_id: str, *, at_once: bool = False) -> None:
+        """Returns when the journal of a run of another process is open here, if there is one to be opened; `at_once` without a pause."""
         if (claim := self._claims.get(response_id)) is not None:
+            if at_once:
+                claim.hurries.set()
             await claim.is_open.wait()
 
     async def _carry(self, run_id: str) -> None:
         claim = self._claims.get(run_id)
         if claim is not None:
             try:
+                await claim.pause()
                 async with self._recoveries:
                     await self._take_up(claim.run)
             except Exception:
@@ -301,7 +306,7 @@ class ResponseService:
         if record is None:
             return
         try:
-            prepared = await self._recovery.resume(record, claim, keeps_commands=lambda: self.is_closing)
+            prepared = await self._recovery.resume(record, claim, keeps_commands=self._closes)
         except LimpetError as problem:
             log.warning("response_was_lost", response_id=record.id, reason=problem.message)
             reason = problem.message
@@ -314,7 +319,7 @@ class ResponseService:
             if not record.background:
                 self._leases.begin(record.id)
             return
-        await self._lifecycle.fail(record, await self._recovery.writer(record, claim), reason)
+        await self._lifecycle.fail(record, await self._recovery.writer(record, epoch=claim.epoch), reason)
 
     async def _carry_live(self, run_id: str, live: LiveRun) -> None:
         prepared, writer = live.prepared, live.prepared.writer
@@ -384,13 +389,7 @@ class ResponseService:
         """Unfinished responses that are no runs, as older versions left them, end `failed`, with what they had."""
         for record in await self._responses.orphans():
             log.warning("response_was_lost", response_id=record.id)
-            state = await replay(self._journal, record.id)
-            writer = Writer(
-                self._journal.resume(record.id, tenant=record.tenant, next_seq=state.next_seq),
-                next_seq=state.next_seq,
-                step=state.last_step,
-                snapshot=state.snapshot,
-            )
+            writer = await self._recovery.writer(record)
             await self._lifecycle.fail(record, writer, "The gateway stopped while this response was running.")
 
     async def _missing_end(self, record: ResponseRecord) -> DecodedEvent | None:
