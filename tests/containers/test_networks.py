@@ -163,6 +163,15 @@ async def test_a_request_lies_within_what_the_operator_grants(
     assert (refused.value.param or "").startswith("network_policy.allowed_domains")
 
 
+async def test_sets_that_stand_for_too_many_hosts_are_refused_by_their_request_and_open_no_door() -> None:
+    sets = {name: tuple(f"{name[0]}{number}.good.example" for number in range(600)) for name in ("a:x", "b:x")}
+    granted = NetworkGrants(hosts=("*.good.example",), sets=sets)
+    assert granted.requested(allowlist("a:x"), OFFERS, "network_policy")
+    with pytest.raises(RequestInvalid, match="1200 hosts; 1000 are allowed") as refused:
+        granted.requested(allowlist("a:x", "b:x"), OFFERS, "network_policy")
+    assert refused.value.param == "network_policy.allowed_domains"
+
+
 class CountedSet(tuple[str, ...]):
     reads = 0
 

@@ -76,6 +76,7 @@ async def test_a_command_is_run_again_when_its_time_is_over(tmp_path: Path, cloc
         (("true",), "empty"),
         (("printf", "canary\\nagain"), "control characters"),
         (("printf", "canary\\351"), "not UTF-8"),
+        (("sh", "-c", "printf 'canary%.0s' $(seq 2000)"), "longer than 8192 bytes"),
     ],
 )
 async def test_what_cannot_be_read_keeps_the_gateway_from_starting(command: tuple[str, ...], why: str) -> None:

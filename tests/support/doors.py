@@ -15,6 +15,7 @@ import trustme
 
 from limpet.core.network import DoorListeners
 from limpet.egress.door import Door, DoorLimits
+from limpet.egress.interception import Interceptor
 from limpet.egress.policy import EgressPolicy, read_policy
 from limpet.egress.records import EgressRecord, OnRecord
 
@@ -118,6 +119,7 @@ async def open_door(
     *,
     limits: DoorLimits | None = None,
     audit: OnRecord = lambda _record: None,
+    interceptor: Interceptor | None = None,
 ) -> AsyncIterator[OpenDoor]:
     """`answers` are what names resolve to; all others to 127.0.0.1. `audit` gets what would be logged."""
     records: list[EgressRecord] = []
@@ -130,7 +132,9 @@ async def open_door(
     web = socket.create_server(("127.0.0.1", 0))
     names = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     names.bind(("127.0.0.1", 0))
-    door = Door("box", policy, resolve=resolve, on_record=records.append, audit=audit, limits=limits)
+    door = Door(
+        "box", policy, resolve=resolve, on_record=records.append, audit=audit, limits=limits, interceptor=interceptor
+    )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(door.serve, DoorListeners(web={80: web}, names=names))
         yield OpenDoor(door, web.getsockname()[1], names.getsockname()[1], records, asked, tasks.cancel_scope)

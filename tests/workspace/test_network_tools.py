@@ -19,7 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.egress.hostile import NAMES
+from tests.egress.hostile import HOSTS, NAMES
+from tests.egress.test_host_patterns import HOSTILE, SAME
+from tests.egress.test_http_heads import SMUGGLED
 from tests.support.homes import home_apart
 from tests.support.internet import Internet, internet
 from tests.support.internet_servers import HERE
@@ -30,6 +32,7 @@ pytestmark = pytest.mark.timeout(900)
 FILES = "files.good.example"
 URL = f"https://{FILES}"
 SCRIPT = Path(__file__).with_name("tools_through_a_door.sh").read_text()
+ATTACKS = Path(__file__).with_name("attacks_on_a_door.py").read_text()
 TOOLS = (
     "curl curl-plain wget git pip uv npm urllib requests httpx2 aiohttp node-fetch node-https java go openssl".split()
 )
@@ -127,7 +130,7 @@ def _check(outcomes: dict[str, Outcome], tool: str) -> None:
 def test_nothing_else_leaves_a_box_whatever_names_lead_to(net: Internet, kind: str) -> None:
     before = {what: len(net.arrived(what)) for what in ("name", "connection", "request")}
     poisoned = [f"curl -sS http://{name}.good.example/file" for name in POISONED]
-    script = f"printf %s '{net.trust}' > ca\n" + "\n".join(
+    script = f"python3 -c {shlex.quote(ATTACKS)}; printf %s '{net.trust}' > ca\n" + "\n".join(
         f'echo "@@ $({each} --max-time 20 --fail 2>&1 | tail -c 300) $?"' for each in poisoned
     )
     script += "\n" + "\n".join(f'{{ {each}; }} > out 2>&1; echo "@@ $? $(cat out)"' for each in OTHERS)
@@ -138,10 +141,12 @@ def test_nothing_else_leaves_a_box_whatever_names_lead_to(net: Internet, kind: s
         allowed = [
             word for name in (FILES, *(f"{each}.good.example" for each in POISONED)) for word in ("--allow", name)
         ]
-        done = net.limpet(
-            "run", *allowed, "--", script, home=home, user=user_of_this_worker() if kind == "user" else None
-        )
+        user = user_of_this_worker() if kind == "user" else None
+        done = net.limpet("run", *allowed, "--", script, home=home, user=user, stdin=_attacks())
     assert done.returncode == 0, done.stderr
+    assert "ANSWERED" not in done.stdout
+    assert "SHAKEN" not in done.stdout
+    assert int(done.stdout.partition("ATTACKS ")[2].partition("\n")[0]) >= 300
     assert "FOUND" not in done.stdout
     assert done.stdout.count("@@ ") == len(poisoned) + len(OTHERS), done.stdout
     assert "content" not in done.stdout
@@ -149,6 +154,27 @@ def test_nothing_else_leaves_a_box_whatever_names_lead_to(net: Internet, kind: s
     assert {name["name"] for name in arrived["name"]} <= reachable
     assert {(each["to"], each["port"]) for each in arrived["connection"]} <= {(HERE, 443), (HERE, 80)}
     assert {each["path"].partition("?")[0] for each in arrived["request"]} <= {"/redirect", "/rebound"}
+
+
+def _attacks() -> bytes:
+    """Requests that no door carries, of an allowed host or of none, and names that no handshake may ask for."""
+    forms = (
+        "GET http://{0}/ HTTP/1.1\r\nHost: {0}",
+        f"GET http://{FILES}/ HTTP/1.1\r\nHost: {{0}}",
+        "GET / HTTP/1.1\r\nHost: {0}",
+    )
+    hostile = [each.replace("api.good.example", FILES) for each in HOSTILE if each not in SAME]
+    requests = [
+        *(f"CONNECT {each}:443 HTTP/1.1\r\nHost: {each}:443\r\n\r\n".encode() for each in hostile),
+        *(f"{form.format(host)}\r\n\r\n".encode() for host in HOSTS for form in forms),
+        *(each.replace(b"api.good.example", FILES.encode()) for each in SMUGGLED),
+    ]  # fmt: skip
+    given = {
+        "requests": [base64.b64encode(each).decode() for each in requests],
+        "names": [*NAMES, "evil.example", "10.0.0.1", "host.internal", "www.files.good.example"],
+        "tunnel": f"CONNECT {FILES}:443 HTTP/1.1\r\nHost: {FILES}:443\r\n\r\n",
+    }
+    return json.dumps(given).encode()
 
 
 def _repository(root: Path) -> None:

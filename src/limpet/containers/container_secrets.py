@@ -58,6 +58,7 @@ class _ContainerState:
     authority: Authority | None = None
     interceptor: Interceptor | None = None
     screened: tuple[Shell, frozenset[tuple[str, Secret]], Shell] | None = None
+    placed: tuple[tuple[int, int], tuple[PlacedSecret, ...]] | None = None
 
     def granted(self) -> Iterable[GrantedSecret]:
         yield from self.own
@@ -197,7 +198,12 @@ class ContainerSecrets:
         return found
 
     def _placed(self, state: _ContainerState) -> tuple[PlacedSecret, ...]:
-        return tuple(placed for secret in state.granted() if (placed := self._place(secret)) is not None)
+        """The same ones until something changes: a door asks several times for each request."""
+        versions = (state.version, self._operator.version)
+        if state.placed is None or state.placed[0] != versions:
+            placed = (self._place(secret) for secret in state.granted())
+            state.placed = (versions, tuple(each for each in placed if each is not None))
+        return state.placed[1]
 
     def _place(self, secret: GrantedSecret) -> PlacedSecret | None:
         hosts = self._grants.still_admits(secret)

@@ -125,7 +125,10 @@ class ContainerDoors:
             found.door.apply(self._policy(container_id, found.stored))
 
     def _policy(self, container_id: str, stored: Mapping[str, Any]) -> EgressPolicy:
-        policy = EgressPolicy() if stored == DISABLED else self.grants.policy(stored)
+        try:
+            policy = EgressPolicy() if stored == DISABLED else self.grants.policy(stored)
+        except ValueError as error:
+            raise BootFailed(f"its network policy cannot be held: {error}.") from error
         hosts = () if stored.get("type") != "allowlist" else self.secrets.hosts(container_id)
         return replace(policy, secret_hosts=hosts)
 

@@ -111,6 +111,10 @@ class NetworkGrants:
                     param=f"{param}[{index}]",
                     code=REJECTED,
                 )
+        try:
+            self.policy({"type": "allowlist", "allowed_domains": asked})
+        except ValueError as error:  # sets may stand for very many
+            raise RequestInvalid(f"{error}.", param=param, code=REJECTED) from error
         return list(dict.fromkeys(asked))
 
     def grants(self, domain: str) -> bool:
@@ -136,7 +140,8 @@ class NetworkGrants:
         return self._is_open or not outside(patterns, self._patterns)
 
     def policy(self, stored: Mapping[str, Any]) -> EgressPolicy:
-        """The policy of a container's door. What the operator no longer grants is left out."""
+        """The policy of a container's door. What the operator no longer grants is left out. Raises ValueError where sets that have grown
+        stand for more hosts than a policy can have."""
         domains = stored.get("allowed_domains", ()) if stored.get("type") == "allowlist" else ()
         granted = [domain for domain in domains if self._still_grants(domain)]
         named = {domain.removesuffix(f".{SERVICES}") for domain in granted if domain.endswith(f".{SERVICES}")}

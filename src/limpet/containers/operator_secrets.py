@@ -46,6 +46,7 @@ class OperatorSecrets:
         self._clock = clock or SystemClock()
         self._current: dict[str, _Current] = {}
         self._failing: set[str] = set()
+        self.version = 0  # grows with every value that is read
 
     async def __aenter__(self) -> Self:
         for name, secret in self._settings.items():
@@ -103,6 +104,7 @@ class OperatorSecrets:
 
     def _hold(self, name: str, found: _Current) -> None:
         self._current[name] = found
+        self.version += 1
         protect((Secret(value.decode()) for value in self.values(name)), key=(self, name))
 
     async def _may_have_changed(self, secret: DomainSecret, current: _Current) -> bool:
@@ -131,7 +133,7 @@ def _checked(name: str, raw: bytes) -> bytes:
     except UnicodeDecodeError:
         raise SecretUnreadable(f"the secret {name} is not UTF-8") from None
     except ValueError as error:
-        raise SecretUnreadable(f"{error}, so no head could carry it") from None
+        raise SecretUnreadable(f"{error}") from None
     return value
 
 

@@ -17,7 +17,6 @@ from limpet.egress.policy import SERVICES
 from limpet.egress.secrets import new_placeholder, sendable
 
 MOST_SECRETS = 50
-MOST_VALUE = 8_192  # bytes: a head with more is refused by servers
 MOST_VALUES = 16_384  # of all values together: what is printed and sent back is searched for each of them
 REJECTED = "domain_secrets_rejected"
 _FORMS = (
@@ -130,17 +129,15 @@ def _inline(
 
 
 def _check_value(name: str, value: str, param: str) -> None:
-    problem = None
     try:
-        if len(value.encode()) > MOST_VALUE:
-            problem = f"is longer than {MOST_VALUE} bytes, which no server takes in a head"
+        value.encode()
         sendable(name, Secret(value))
+        return
     except UnicodeEncodeError:
-        problem = "is no text that can be sent"
-    except ValueError:
-        problem = "is empty or holds control characters, such as a line's end, which no head can carry"
-    if problem is not None:
-        raise RequestInvalid(f"The value of the secret {name} {problem}.", param=param, code=REJECTED) from None
+        problem = f"The secret {name} is no text that can be sent."
+    except ValueError as error:
+        problem = f"{error}.".replace("the", "The", 1)
+    raise RequestInvalid(problem, param=param, code=REJECTED) from None
 
 
 def _refuse_doubles(given: Sequence[GrantedSecret], param: str) -> None:

@@ -85,8 +85,8 @@ class DomainSecret:
 def _unsendable(value: Secret) -> str | None:
     try:
         sendable("", value)
-    except ValueError:
-        return "is empty or holds control characters, which no head can carry"
+    except ValueError as error:
+        return f"{error}".removeprefix("the secret ").strip()
     return None
 
 

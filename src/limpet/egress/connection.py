@@ -19,7 +19,6 @@ from limpet.egress.refusals import response
 from limpet.egress.streams import ReadAhead, relay
 from limpet.egress.upstream_dialer import NotConnected
 
-BEGINNING = 15.0  # seconds until it is known what a connection is for
 PLAIN_PORT = 80
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _NOT_ALLOWED = b"\x15\x03\x03\x00\x02\x02\x31"  # the TLS alert access_denied (RFC 8446, 6.2)
@@ -29,6 +28,9 @@ class DoorView(Protocol):
     """What a connection needs of its door."""
 
     box: str
+
+    @property
+    def beginning(self) -> float: ...
 
     def on_record(self, record: EgressRecord) -> None: ...
 
@@ -58,6 +60,7 @@ class BoxConnection:
         self._clock = clock
         self._begun = clock()
         self._open: EgressRecord | None = None
+        self._secrets: Callable[[], tuple[str, ...]] = tuple
         self._before = (0, 0)
 
     async def run(self) -> None:
@@ -93,19 +96,22 @@ class BoxConnection:
         """Something was carried: it is not idle."""
         self.active_at = self._clock()
 
-    def note(self, decision: Decision, *, secrets: tuple[str, ...] = ()) -> None:
-        """Begin the record of this decision; the one before it is complete."""
+    def note(self, decision: Decision, *, secrets: Callable[[], tuple[str, ...]] = tuple) -> None:
+        """Begin the record of this decision; the one before it is complete. `secrets` gives the names of those that were put in until
+        now: one may stand far back in a body."""
         self._close_record()
+        self._secrets = secrets
         self._begun, self._before = self._clock(), (self.stream.received, self.stream.sent)
         self.admitted = decision if isinstance(decision, Admitted) else None
-        self._open = record_of(self.door.box, decision, secrets=secrets)
+        self._open = record_of(self.door.box, decision)
 
     def record_so_far(self) -> EgressRecord | None:
         """The record of what is carried now, as if it ended now."""
         if self._open is None:
             return None
         sent, received = self.stream.received - self._before[0], self.stream.sent - self._before[1]
-        return self._open.ended(sent=sent, received=received, duration=self._clock() - self._begun)
+        duration = self._clock() - self._begun
+        return self._open.ended(sent=sent, received=received, duration=duration, secrets=self._secrets())
 
     def _close_record(self) -> None:
         if (record := self.record_so_far()) is not None:
@@ -113,7 +119,7 @@ class BoxConnection:
             self.door.on_record(record)
 
     async def _begin(self) -> None:
-        with anyio.fail_after(BEGINNING):
+        with anyio.fail_after(self.door.beginning):
             first = await self.stream.peek(1)
             if not first:
                 return
@@ -164,7 +170,7 @@ class BoxConnection:
             self.note(decision)
             await self._tunnel(upstream)
             return
-        with anyio.fail_after(BEGINNING):
+        with anyio.fail_after(self.door.beginning):
             first = await self.stream.peek(1)
             if not first:
                 self.note(decision)  # it was dialed, or would have been
@@ -218,7 +224,8 @@ class BoxConnection:
 
     async def carry_http(self, first: RequestHead, host: str | None, port: int) -> None:
         """Carry plain HTTP; with `host`, only for that one."""
-        await HttpCarrier(self.stream, PlainExchange(self, host, port)).run(first)
+        exchange = PlainExchange(self, host, port)
+        await HttpCarrier(self.stream, exchange, head_within=self.door.beginning).run(first)
 
     async def refuse(self, refused: Refused) -> None:
         """Note it, and answer it as HTTP."""

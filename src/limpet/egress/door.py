@@ -37,9 +37,11 @@ NAMES_AT_ONCE, NAMES_PAUSE = 32, 0.002  # questions, and seconds behind them: 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoorLimits:
-    """`connections` of one box at a time; `idle` seconds without a byte end one."""
+    """`connections` of one box at a time; `beginning` seconds until it is known what one is for, and for each handshake with it; `idle`
+    seconds without a byte end one."""
 
     connections: int = 128
+    beginning: float = 15.0
     idle: float = 900.0
 
 
@@ -102,6 +104,11 @@ class Door:
         self.ledger.add(record)
         self._audit(record)
         self._told(record)
+
+    @property
+    def beginning(self) -> float:
+        """Seconds for the beginning of a connection."""
+        return self._limits.beginning
 
     @property
     def connections(self) -> int:

@@ -6,6 +6,7 @@ connection may go on to another host; the door's connection to a host is never u
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import anyio
@@ -26,7 +27,6 @@ from limpet.egress.refusals import response
 from limpet.egress.streams import PIECE, ReadAhead, relay
 from limpet.egress.upstream_dialer import NotConnected
 
-HEAD_WITHIN = 15.0  # seconds for a head, once a connection was opened; between requests too
 ANSWER_WITHIN = 900.0
 MOST_INFORMED = 16  # answers with a status of 1xx, before the one that counts
 _MOST_CHUNK_DIGITS = 8
@@ -39,9 +39,9 @@ _WITHOUT_BODY = frozenset({204, 304})
 
 
 class Rewriting(Protocol):
-    """Changes what passes: a request's head with its whole body, where that has `most_body` bytes at most (else None: it is not
-    changed, but where it is chunked), and the bytes of other bodies piece by piece. The `_end` of a body gives what was held back.
-    `request` and `sent` raise MalformedHttp for what would become too long."""
+    """Changes what passes: a request's head with its whole body, where that has `most_body` bytes at most (else None), and the bytes of
+    other bodies piece by piece; one that may change its length that way has become CHUNKED in the head. The `_end` of a body gives
+    what was held back. `request` and `sent` raise MalformedHttp for what would become too long."""
 
     @property
     def most_body(self) -> int: ...
@@ -73,12 +73,22 @@ class Exchange(Protocol):
     def moved(self) -> None: ...
 
 
-class HttpCarrier:
-    """Carries the requests of one connection of a box until either side ends it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RequestBody:
+    """As the box sends it: its length in bytes, or CHUNKED; `whole` where it was read."""
 
-    def __init__(self, box: ReadAhead, exchange: Exchange) -> None:
+    length: int
+    whole: bytes | None = None
+
+
+class HttpCarrier:
+    """Carries the requests of one connection of a box until either side ends it. `head_within` seconds a request's head may take, and
+    the time before it."""
+
+    def __init__(self, box: ReadAhead, exchange: Exchange, *, head_within: float = 15.0) -> None:
         self._box = box
         self._exchange = exchange
+        self._head_within = head_within
         self._upstream: ReadAhead | None = None
         self._reached: tuple[str, int] | None = None
 
@@ -99,7 +109,7 @@ class HttpCarrier:
 
     async def _next(self) -> RequestHead | None:
         try:
-            with anyio.fail_after(HEAD_WITHIN):
+            with anyio.fail_after(self._head_within):
                 head = await self._box.head()
         except TimeoutError:
             return None
@@ -113,9 +123,10 @@ class HttpCarrier:
     async def _carry(self, head: RequestHead) -> bool:
         """One request and its response. Returns whether the connection goes on."""
         decision = self._exchange.decide(head)
-        rewriting, body = None, None
+        rewriting, body = None, _RequestBody(length=head.length)
         if isinstance(decision, Admitted):
-            decision, rewriting, head, body = await self._rewritten(decision, head)
+            decision, rewriting, head, whole = await self._rewritten(decision, head)
+            body = replace(body, whole=whole)
         self._exchange.note(decision)
         if isinstance(decision, Refused):
             await self._refuse(decision)
@@ -151,7 +162,7 @@ class HttpCarrier:
         return bytes(body)
 
     async def _asked(
-        self, head: RequestHead, body: bytes | None, admitted: Admitted, rewriting: Rewriting | None
+        self, head: RequestHead, body: _RequestBody, admitted: Admitted, rewriting: Rewriting | None
     ) -> bool:
         """Ask for it, and give back the answer. A connection that its host closed meanwhile is replaced, once, where the request can be
         asked again: it has no body, and no byte of an answer has come."""
@@ -184,7 +195,7 @@ class HttpCarrier:
         self._upstream = self._reached = None
 
     async def _answered(
-        self, head: RequestHead, body: bytes | None, upstream: ReadAhead, rewriting: Rewriting | None
+        self, head: RequestHead, body: _RequestBody, upstream: ReadAhead, rewriting: Rewriting | None
     ) -> bool:
         goes_on = False
         sending = anyio.CancelScope()
@@ -192,10 +203,11 @@ class HttpCarrier:
         async def send_body() -> None:
             change, end = (rewriting.sent, rewriting.sent_end) if rewriting else (None, None)
             with sending:
-                if body is not None:
-                    await upstream.send(body)
+                if body.whole is not None:
+                    await upstream.send(body.whole)
                     return
-                await self._body(self._box, upstream, head.length, change, end)
+                pieces = _pieces(self._box, body.length)
+                await self._body(pieces, upstream, change, end, is_chunked=head.length == CHUNKED)
 
         try:
             async with anyio.create_task_group() as tasks:
@@ -241,7 +253,8 @@ class HttpCarrier:
         await self._box.send(_response_bytes(answer, has_body=has_body, closes=closes, minor=asked.minor))
         if has_body:
             change, end = (rewriting.received, rewriting.received_end) if rewriting else (None, None)
-            await self._body(upstream, self._box, answer.length, change, end)
+            pieces = _pieces(upstream, answer.length)
+            await self._body(pieces, self._box, change, end, is_chunked=answer.length == CHUNKED)
         if closes:
             await self._box.send_eof()
         return not closes
@@ -261,22 +274,22 @@ class HttpCarrier:
 
     async def _body(
         self,
-        source: ReadAhead,
+        pieces: AsyncIterator[bytes],
         target: ReadAhead,
-        length: int,
         change: Callable[[bytes], bytes] | None,
         end: Callable[[], bytes] | None,
+        *,
+        is_chunked: bool,
     ) -> None:
-        """A body from one side to the other. A rewriting keeps its length, where it has one."""
-        write = _chunk_writer(target) if length == CHUNKED else target.send
-        pieces = _chunks(source) if length == CHUNKED else _counted(source, length)
+        """A body from one side to the other. A rewriting keeps its length, where it is written with one."""
+        write = _chunk_writer(target) if is_chunked else target.send
         async for piece in pieces:
             self._exchange.moved()
             if changed := change(piece) if change else piece:
                 await write(changed)
         if end is not None and (rest := end()):
             await write(rest)
-        if length == CHUNKED:
+        if is_chunked:
             await target.send(b"0\r\n\r\n")
 
 
@@ -285,6 +298,10 @@ def _chunk_writer(target: ReadAhead) -> Callable[[bytes], Awaitable[None]]:
         await target.send(b"%x\r\n" % len(piece) + piece + b"\r\n")
 
     return write
+
+
+def _pieces(source: ReadAhead, length: int) -> AsyncIterator[bytes]:
+    return _chunks(source) if length == CHUNKED else _counted(source, length)
 
 
 async def _counted(source: ReadAhead, length: int) -> AsyncIterator[bytes]:

@@ -8,7 +8,7 @@ import anyio
 from anyio.streams.tls import TLSStream
 
 from limpet.egress.authority import Authority
-from limpet.egress.connection import BEGINNING, BoxConnection, DoorView
+from limpet.egress.connection import BoxConnection, DoorView
 from limpet.egress.http_exchange import HttpCarrier, fixed
 from limpet.egress.http_heads import RequestHead
 from limpet.egress.network import Network
@@ -51,7 +51,7 @@ class Interceptor:
     async def carry(self, connection: BoxConnection, admitted: Admitted) -> None:
         """Carry the requests of a connection that begins with TLS for an admitted host."""
         try:
-            with anyio.fail_after(BEGINNING):
+            with anyio.fail_after(connection.door.beginning):
                 inner = await TLSStream.wrap(
                     connection.stream,
                     server_side=True,
@@ -60,13 +60,14 @@ class Interceptor:
                 )
         except (ssl.SSLError, anyio.EndOfStream, anyio.BrokenResourceError):
             return  # the program does not trust the box's authority, or has left
-        await HttpCarrier(ReadAhead(inner), SecretExchange(self, connection, admitted)).run()
+        exchange = SecretExchange(self, connection, admitted)
+        await HttpCarrier(ReadAhead(inner), exchange, head_within=connection.door.beginning).run()
 
     async def connect(self, door: DoorView, admitted: Admitted) -> ReadAhead:
         """A verified connection to the host. Raises NotConnected."""
         plain = await door.dial(admitted)
         try:
-            with anyio.fail_after(BEGINNING):
+            with anyio.fail_after(door.beginning):
                 return ReadAhead(
                     await TLSStream.wrap(
                         plain, hostname=admitted.host, ssl_context=self._tls, standard_compatible=False
@@ -117,7 +118,8 @@ class SecretExchange:
         return await self._interceptor.connect(self._connection.door, admitted)
 
     def note(self, decision: Decision) -> None:
-        self._connection.note(decision, secrets=self._made.used if self._made is not None else ())
+        made = self._made
+        self._connection.note(decision, secrets=tuple if made is None else lambda: made.used)
 
     def moved(self) -> None:
         self._connection.moved()

@@ -43,20 +43,18 @@ class EgressRecord:
             **({"count": self.count} if self.count > 1 else {}),
         }
 
-    def ended(self, *, sent: int, received: int, duration: float) -> "EgressRecord":
+    def ended(self, *, sent: int, received: int, duration: float, secrets: tuple[str, ...] = ()) -> "EgressRecord":
         """The same, with how it went."""
-        return replace(self, sent=sent, received=received, duration=duration)
+        return replace(self, sent=sent, received=received, duration=duration, secrets=secrets)
 
 
 OnRecord = Callable[[EgressRecord], None]
 
 
-def record_of(box: str, decision: Decision, *, secrets: tuple[str, ...] = ()) -> EgressRecord:
+def record_of(box: str, decision: Decision) -> EgressRecord:
     """The record of a decision, as it is before anything was carried."""
     if isinstance(decision, Refused):
         return EgressRecord(
             box=box, host=decision.host, port=decision.port, verdict="refused", rule=decision.reason.value
         )
-    return EgressRecord(
-        box=box, host=decision.host, port=decision.port, verdict="allowed", rule=decision.rule, secrets=secrets
-    )
+    return EgressRecord(box=box, host=decision.host, port=decision.port, verdict="allowed", rule=decision.rule)

@@ -12,6 +12,7 @@ import re
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from urllib.parse import quote, quote_plus
 
 from limpet.core.secret import PLACEHOLDER, Secret
@@ -20,8 +21,9 @@ from limpet.egress.http_heads import CHUNKED, MOST_HEAD, Field, MalformedHttp, R
 from limpet.egress.policy import Reason, Refused
 
 LEAST_SCRUBBED = 8  # bytes; what is shorter is found in too much that is no secret
-MOST_BODY = 1 << 18  # bytes of a body with a length in which placeholders are replaced; it is read whole first
-MOST_GROWN = 1 << 20  # bytes of such a body, or of a piece of a chunked one, once the values are in it
+MOST_VALUE = 8_192  # bytes: a head with more is refused by servers
+MOST_BODY = 1 << 18  # bytes of a body that is read whole and keeps a length; a longer one is sent on in pieces, chunked
+MOST_GROWN = 1 << 20  # bytes of such a body, or of a piece of a longer one, once the values are in it
 _FORM = b"application/x-www-form-urlencoded"
 _BASIC = b"basic "
 _MASK = b"*"
@@ -45,7 +47,7 @@ def new_placeholder() -> bytes:
     return (PLACEHOLDER + secrets.token_hex(20)).encode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: it keeps its needles
 class PlacedSecret:
     """A secret in a box: `name` is its variable there, `placeholder` what that holds. Several may have one placeholder, with values for
     different hosts."""
@@ -62,6 +64,11 @@ class PlacedSecret:
 
     def is_for(self, host: str) -> bool:
         return any(pattern.matches(host) for pattern in self.hosts)
+
+    @cached_property
+    def needles(self) -> frozenset[bytes]:
+        """What is masked in answers: each value in each encoding."""
+        return frozenset[bytes]().union(*map(encodings, (self.value, *self.also_hidden)))
 
 
 def encodings(value: bytes) -> frozenset[bytes]:
@@ -181,45 +188,57 @@ def _with_values(data: bytes, replaced: Iterable[tuple[bytes, bytes]], most: int
 
 
 class Replacer(_NeedleStream):
-    """Puts values in the place of placeholders in a stream whose length may change. MalformedHttp for a piece that would become longer
-    than MOST_GROWN."""
+    """Puts values in the place of placeholders in a stream whose length may change; `found` are those that there were. MalformedHttp for
+    a piece that would become longer than MOST_GROWN."""
 
     def __init__(self, replaced: Mapping[bytes, bytes]) -> None:
         super().__init__(replaced)
         self._replaced = replaced
+        self.found: set[bytes] = set()
+
+    @property
+    def replaces_any(self) -> bool:
+        return bool(self._replaced)
 
     def whole(self, data: bytes) -> bytes:
         """All of it at once."""
+        self.found.update(placeholder for placeholder in self._replaced if placeholder in data)
         return _with_values(data, self._replaced.items(), MOST_GROWN)
 
 
 class SecretRewriting:
-    """http_exchange.Rewriting towards one host. `used` are the names of the secrets that were put in. `refusal` is what becomes of a
-    request that carries none. MalformedHttp where a head would become longer than MOST_HEAD, or a body than MOST_GROWN."""
+    """http_exchange.Rewriting towards one host. `refusal` is what becomes of a request that carries no secret. MalformedHttp where a head
+    would become longer than MOST_HEAD, or a body than MOST_GROWN."""
 
     def __init__(self, head: RequestHead, ours: Sequence[PlacedSecret], *, refusal: Refused | None = None) -> None:
         self._ours = ours
         self._refusal = refusal
-        self.used = tuple(dict.fromkeys(secret.name for secret in ours if _carries(head, secret)))
-        needles = frozenset[bytes]().union(
-            *(encodings(value) for secret in ours for value in (secret.value, *secret.also_hidden))
-        )
-        self._scrubber = Scrubber(needles)
+        self._in_head = tuple(secret.name for secret in ours if _carries(head, secret))
+        self._scrubber = Scrubber(frozenset[bytes]().union(*(secret.needles for secret in ours)))
         self._in_bodies = [secret for secret in ours if secret.in_body]
-        self._is_chunked = head.length == CHUNKED  # a body that is longer than MOST_BODY goes as it is
         self._replacer = Replacer(_in_body(head, self._in_bodies))
+        # HTTP/1.0 knows no chunks: its long bodies go as they are.
+        self._is_streamed = self._replacer.replaces_any and (
+            head.length == CHUNKED or (head.length > MOST_BODY and head.minor > 0)
+        )
 
     @property
     def most_body(self) -> int:
         return MOST_BODY if self._in_bodies else 0
 
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The names of the secrets that were put in until now."""
+        found = (secret.name for secret in self._in_bodies if secret.placeholder in self._replacer.found)
+        return tuple(dict.fromkeys((*self._in_head, *found)))
+
     def request(self, head: RequestHead, body: bytes | None) -> tuple[RequestHead, bytes | None] | Refused:
         dropped = _NOT_PASSED if body is None else _NOT_PASSED | {b"expect"}
         if body is not None:
-            found = (secret.name for secret in self._in_bodies if secret.placeholder in body)
-            self.used = tuple(dict.fromkeys((*self.used, *found)))
             body = self._replacer.whole(body)
             head = replace(head, length=len(body))
+        elif self._is_streamed:
+            head = replace(head, length=CHUNKED)
         if self._refusal is not None and not self.used:
             return self._refusal
         in_query = (
@@ -251,7 +270,7 @@ class SecretRewriting:
         return replace(head, fields=fields, phrase=self._scrubber.whole(head.phrase))
 
     def sent(self, piece: bytes) -> bytes:
-        return self._replacer.feed(piece) if self._is_chunked else piece
+        return self._replacer.feed(piece) if self._is_streamed else piece
 
     def sent_end(self) -> bytes:
         return self._replacer.end()
@@ -353,6 +372,8 @@ def place(
 def sendable(name: str, secret: Secret) -> bytes:
     """The value of the secret of that name, as it is sent. Raises ValueError for one that no request could carry in its head."""
     value = secret.reveal().encode(errors="surrogateescape")
+    if len(value) > MOST_VALUE:
+        raise ValueError(f"the secret {name} is longer than {MOST_VALUE} bytes, which no server takes in a head")
     if not value or any(byte < 32 or byte == 127 for byte in value):
-        raise ValueError(f"the secret {name} is empty or holds control characters")
+        raise ValueError(f"the secret {name} is empty or holds control characters, which no head can carry")
     return value

@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from limpet.containers.attachments import MARKDOWN, ZIP
 from limpet.containers.network_objects import ContainerNetwork
-from limpet.containers.requested_secrets import MOST_SECRETS, MOST_VALUE
+from limpet.containers.requested_secrets import MOST_SECRETS
 from limpet.containers.requested_spec import LEAST_MEMORY, MAX_NAME_BYTES, MOST_FILES, MOST_INLINE, MOST_SKILLS
 from limpet.containers.wire_objects import (
     Container,
@@ -23,6 +23,7 @@ from limpet.containers.wire_objects import (
     PortLink,
 )
 from limpet.core.resources import Resource, ResourcePage, WireObject
+from limpet.egress.secrets import MOST_VALUE
 from limpet.responses.chat.request import ChatBody
 from limpet.responses.compact_endpoint import CompactedConversation
 from limpet.responses.conversations import (
