@@ -22,7 +22,7 @@ async def test_a_workspace_is_opened_by_the_name_of_its_runtime(tmp_path: Path) 
     assert (tmp_path / "kept" / "data" / "file").read_text() == "hello\n"
 
 
-@pytest.mark.parametrize("name", ["microsandbox", "opensandbox", "passthrough_openai", "client_passthrough"])
+@pytest.mark.parametrize("name", ["microsandbox", "opensandbox"])
 def test_a_runtime_not_built_yet_is_refused_naming_those_that_are(name: str) -> None:
     with pytest.raises(
         ConfigInvalid, match=f"'{name}' is not built yet; choose one of: bubblewrap, docker, local, memory"

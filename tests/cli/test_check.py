@@ -13,7 +13,7 @@ def test_a_runtime_that_works_ends_with_0_and_says_how(limpet: Limpet) -> None:
     done = limpet("check", "local")
     assert done.returncode == 0
     assert done.stdout.startswith("local  works: ")
-    assert "not built yet: client_passthrough, cloudflare, docker" in done.stdout
+    assert "not built yet: cloudflare, microsandbox" in done.stdout
 
 
 def test_json_holds_every_finding(limpet: Limpet) -> None:

@@ -173,8 +173,6 @@ def test_a_wrong_value_from_the_environment_is_not_shown(tmp_path: Path) -> None
 LATER = [
     ("[features.shell]\ntype = 'microsandbox'\nimage = 'alpine'\ncpus = 1\nmemory_mb = 512", "features.shell.type"),
     ("[features.shell]\ntype = 'opensandbox'\nendpoint = 'http://x'", "features.shell.type"),
-    ("[features.shell]\ntype = 'passthrough_openai'", "features.shell.type"),
-    ("[features.shell]\ntype = 'client_passthrough'", "features.shell.type"),
 ]
 
 

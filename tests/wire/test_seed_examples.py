@@ -286,10 +286,7 @@ def test_the_compaction_example_is_read(tmp_path: Path) -> None:
     assert (compaction.enabled, compaction.keep_recent_items, compaction.default_prompt) == (True, 6, "...")
 
 
-UNBUILT = {
-    name: f'[features.shell]\ntype = "{name}"\n'
-    for name in ("microsandbox", "opensandbox", "cloudflare", "passthrough_openai", "client_passthrough")
-}
+UNBUILT = {name: f'[features.shell]\ntype = "{name}"\n' for name in ("microsandbox", "opensandbox", "cloudflare")}
 
 
 @pytest.mark.promise("unbuilt-runtime-or-provider-is-refused-at-start")

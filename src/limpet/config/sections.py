@@ -20,10 +20,12 @@ from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
 from limpet.ingress.settings import AuthSettings, ServerSettings
 from limpet.responses.settings import ResponseSettings, ServerToolSettings
+from limpet.responses.shell_delegation import BareTool, ClientItem, ShellDelegation, ShellRunner
 from limpet.store.settings import DatabaseSettings, QuotaSettings
 from limpet.upstreams.routing import ProviderSettings
 
-RuntimeName = Literal["bubblewrap", "docker", "local", "memory"]
+RuntimeName = Literal["bubblewrap", "docker", "local", "memory", "client_passthrough", "passthrough_openai"]
+RUNNERS: Mapping[str, ShellRunner] = {"client_passthrough": "client", "passthrough_openai": "provider"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +39,15 @@ class ShellRedaction(Redaction):
 class Shell(BoxSettings):
     """Who runs commands, and in what boxes. Without `policy` no command is judged, without `redaction` output comes as it is; a table
     of either that is empty has the defaults of the library.
-    `host_services` are services of the host that containers may be given, by name."""
+    `host_services` are services of the host that containers may be given, by name. `bare_tool` says whose a shell tool without
+    `environment` is; `client_item` is the form in which a client gets a call where the model knows no shell tool."""
 
     type: Annotated[
         RuntimeName,
-        Later(("microsandbox", "opensandbox", "cloudflare", "passthrough_openai", "client_passthrough")),
+        Later(("microsandbox", "opensandbox", "cloudflare")),
     ] = "bubblewrap"
+    bare_tool: BareTool = "hosted"
+    client_item: ClientItem = "shell_call"
     stream_output: bool = True
     unsafe_local: bool = False
     host_services: Annotated[Mapping[str, str], Names()] = field(default_factory=dict)
@@ -56,6 +61,20 @@ class Shell(BoxSettings):
                 read_policy((), services={name: target})
             except ValueError as error:
                 yield f"host_services.{name}", f"{error}"
+        if self.type in RUNNERS:
+            for rules in ("policy", "redaction"):
+                if getattr(self, rules) is not None:
+                    yield (
+                        rules,
+                        f"would hold for no command: with type = {self.type!r} none runs here. Leave the table out",
+                    )
+
+    @property
+    def delegation(self) -> ShellDelegation:
+        """Who carries out shell calls."""
+        return ShellDelegation(
+            runner=RUNNERS.get(self.type, "gateway"), bare_tool=self.bare_tool, client_item=self.client_item
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

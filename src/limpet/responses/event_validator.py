@@ -9,14 +9,15 @@ event stays on it, and to write a struct's event again would cost more than the 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import ValidationError, convert
+from msgspec import Meta, ValidationError, convert
 
 from limpet.core import events as ev
 from limpet.core.resources import Count, WireObject
 
 Json = dict[str, Any]
+SHELL_CALL, SHELL_OUTPUT = "shell_call", "shell_call_output"
 Objects = list[Json] | Literal[""] | None  # some providers write "" for none
 
 
@@ -28,10 +29,29 @@ class ItemShape(WireObject, frozen=True, kw_only=True):
     content: Objects = None
     summary: Objects = None
     arguments: Any = None
+    action: Any = None
+    output: Any = None
 
     def __post_init__(self) -> None:
         if self.type == "function_call" and not isinstance(self.arguments, str | None):
             raise ValueError("the `arguments` of a function call must be a text")
+        if self.type == SHELL_CALL:
+            convert(self.action, ActionShape)
+        if self.type == SHELL_OUTPUT:
+            convert(self.output, list[EntryShape])
+
+
+class ActionShape(WireObject, frozen=True, kw_only=True):
+    """What a shell call asks for."""
+
+    commands: list[str]
+
+
+class EntryShape(WireObject, frozen=True, kw_only=True):
+    """The result of one command."""
+
+    stdout: str = ""
+    stderr: str = ""
 
 
 class PartShape(WireObject, frozen=True, kw_only=True):
@@ -84,6 +104,34 @@ class ContentAnnotation(ContentEvent, frozen=True, kw_only=True):
     annotation_index: Count
 
 
+class CommandEvent(ItemEvent, frozen=True, kw_only=True):
+    """One about a command of a shell call."""
+
+    command_index: Count
+
+
+class CommandText(CommandEvent, frozen=True, kw_only=True):
+    command: str
+
+
+class CommandDelta(CommandEvent, frozen=True, kw_only=True):
+    delta: str
+
+
+class OutputEvent(ItemEvent, frozen=True, kw_only=True):
+    """One about the output of a command."""
+
+    command_index: Count
+
+
+class OutputDelta(OutputEvent, frozen=True, kw_only=True):
+    delta: dict[Literal["stdout", "stderr"], str]
+
+
+class OutputWhole(OutputEvent, frozen=True, kw_only=True):
+    output: Annotated[list[EntryShape], Meta(min_length=1, max_length=1)]
+
+
 class SummaryEvent(ItemEvent, frozen=True, kw_only=True):
     summary_index: Count
 
@@ -116,6 +164,11 @@ _SHAPES: Mapping[str, type[ItemEvent]] = {
     ev.SUMMARY_PART_ADDED: SummaryPart,
     ev.SUMMARY_PART_DONE: SummaryPart,
     ev.ANNOTATION_ADDED: ContentAnnotation,
+    ev.COMMAND_ADDED: CommandText,
+    ev.COMMAND_DELTA: CommandDelta,
+    ev.COMMAND_DONE: CommandText,
+    ev.OUTPUT_DELTA: OutputDelta,
+    ev.OUTPUT_DONE: OutputWhole,
     ev.ARGUMENTS_DELTA: ArgumentsDelta,
     ev.ARGUMENTS_DONE: ArgumentsDone,
 }
@@ -125,8 +178,11 @@ _SHAPES: Mapping[str, type[ItemEvent]] = {
 class _OpenItem:
     """How many parts of each kind were begun."""
 
-    contents: int
-    summaries: int
+    kind: str
+    contents: int = 0
+    summaries: int = 0
+    commands: int = 0
+    entries: int = 0
 
 
 class EventValidator:
@@ -163,7 +219,10 @@ class EventValidator:
         if index in self._seen:
             return f"the item {index} was added twice"
         self._seen.add(index)
-        self._open[index] = _OpenItem(len(item.content or ()), len(item.summary or ()))
+        begun = _OpenItem(item.type, len(item.content or ()), len(item.summary or ()))
+        begun.commands = len(item.action["commands"]) if item.type == SHELL_CALL else 0
+        begun.entries = len(item.output) if item.type == SHELL_OUTPUT else 0
+        self._open[index] = begun
         return None
 
 
@@ -177,4 +236,10 @@ def _is_next(event: ItemEvent, item: _OpenItem) -> bool:
         if event.summary_index == item.summaries:
             item.summaries += 1
         return event.summary_index < item.summaries
+    if isinstance(event, CommandEvent):
+        item.commands += event.command_index == item.commands
+        return item.kind == SHELL_CALL and event.command_index < item.commands
+    if isinstance(event, OutputEvent):
+        item.entries += event.command_index == item.entries
+        return item.kind == SHELL_OUTPUT and event.command_index < item.entries
     return True

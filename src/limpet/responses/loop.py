@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from limpet.core import events as ev
 from limpet.responses.budgets import BudgetStop
 from limpet.responses.checkpoint import Checkpoint, EndedTurn, packed, unpacked
 from limpet.responses.command_output import model_copy
@@ -16,6 +17,7 @@ from limpet.responses.compaction.compactor import Compactor, has_compacted
 from limpet.responses.compaction.provided import ProvidedCompaction, provided
 from limpet.responses.earlier_attempt import EarlierAttempt, ToldBefore
 from limpet.responses.history import as_input
+from limpet.responses.provider_shell import ProviderShell
 from limpet.responses.run_meter import RunMeter
 from limpet.responses.shell_call import ShellCalls
 from limpet.responses.steering import Steering
@@ -74,7 +76,8 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One response on its way. `calls` is None where the client carries the shell calls out itself, or there is no shell;
+    """One response on its way. `calls` is None where the client carries the shell calls out itself, or the provider its own
+    (`provider_shell`), or there is no shell;
     `streams_shell` lets the shell's deltas out; a run that `is_prewarm` asks no model."""
 
     upstream: Upstream
@@ -84,6 +87,7 @@ class Run:
     tools: Sequence[Json]
     options: Json
     shell: ShellOffer | None
+    provider_shell: ProviderShell | None
     environment: Json
     calls: ShellCalls | None
     bounds: LoopBounds
@@ -317,6 +321,7 @@ def _turn(run: Run, options: Json, *, offers_shell: bool) -> Turn:
         instructions=_instructions(run, offers_shell),
         tools=run.tools,
         shell=run.shell if offers_shell else None,
+        provider_shell=None if run.provider_shell is None else run.provider_shell.tool,
         options=options,
         attempt_id=f"{run.response_id}.{run.writer.step}",
     )
@@ -353,6 +358,8 @@ async def _pass(run: Run, taken: _TurnResult, event: TurnEvent) -> None:
         return
     if isinstance(event, CallMade):
         taken.calls.append(event)
+    if run.provider_shell is not None and isinstance(event, Emit) and event.type == ev.ITEM_DONE:
+        await run.provider_shell.note(event.data.get("item"))
     await taken.passing.take(event)
 
 

@@ -11,13 +11,13 @@ from limpet.containers.manager import ContainerManager
 from limpet.core import ids
 from limpet.core.clock import Clock
 from limpet.core.errors import LimpetError
-from limpet.core.ports import Probe
 from limpet.responses.checkpoint import Checkpoint
 from limpet.responses.compaction.expansion import check_triggers
 from limpet.responses.context_compaction import ContextCompaction
 from limpet.responses.conversation_items import AS_IT_IS, ConversationItems
 from limpet.responses.earlier_items import EarlierItems
 from limpet.responses.history import History, check_outputs, completed, trimmed
+from limpet.responses.hosted_tools import HostedTools
 from limpet.responses.inputs import InputFiles, ResolvedFile, as_placed, marked, unmarked
 from limpet.responses.loop import LoopBounds, Run
 from limpet.responses.metrics import Metrics
@@ -31,8 +31,6 @@ from limpet.responses.run_meter import RunMeter, Spendings
 from limpet.responses.run_options import log_left_out, provider_options, with_note
 from limpet.responses.run_secrets import RunSecrets
 from limpet.responses.settings import ServerToolSettings
-from limpet.responses.shell_call import ShellCalls
-from limpet.responses.shell_description import shell_description
 from limpet.responses.shell_host import ShellHost
 from limpet.responses.tool_credentials import credentials_of
 from limpet.responses.tool_selection import ToolSelection, selected
@@ -43,7 +41,7 @@ from limpet.store.idempotency import IdempotencyKey
 from limpet.store.journal import Journal
 from limpet.store.responses import ResponseRecord, Responses
 from limpet.upstreams.routing import Router
-from limpet.upstreams.upstream import ShellOffer, Turn, Upstream
+from limpet.upstreams.upstream import Turn, Upstream
 
 log = structlog.get_logger()
 Json = dict[str, Any]
@@ -64,10 +62,9 @@ class Preparer:
         clock: Clock,
         settings: ServerToolSettings,
         streams_output: bool,
-        has_network: bool,
         owner: str,
         data: str,
-        probe: Probe,
+        hosted: HostedTools,
         metrics: Metrics,
         files: InputFiles,
         conversations: ConversationItems,
@@ -82,10 +79,9 @@ class Preparer:
         self._settings = settings
         self._limits = settings.shell_limits
         self._streams_output = streams_output
-        self._has_network = has_network
         self._owner = owner
         self._data = data
-        self._probe = probe
+        self._hosted = hosted
         self._metrics = metrics
         self._files = files
         self.spendings = spendings
@@ -96,6 +92,7 @@ class Preparer:
     async def prepare(self, tenant: str, asked: ParsedRequest, *, keeps_commands: Callable[[], bool]) -> Prepared:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
+        asked = await self._hosted.delegated(tenant, asked, chosen.upstream)
         selection = self._selected(asked, chosen.upstream)
         check_parameters(asked, chosen.upstream)
         check_triggers(asked.input)
@@ -139,6 +136,7 @@ class Preparer:
     async def first_turn(self, tenant: str, asked: ParsedRequest) -> tuple[Upstream, Turn]:
         """What the provider would be asked first. Nothing is made. Raises RequestError."""
         chosen = self._router.find(asked.body.model)
+        asked = await self._hosted.delegated(tenant, asked, chosen.upstream)
         selection = self._selected(asked, chosen.upstream)
         before = await self._before(tenant, asked, chosen.upstream, end=AS_IT_IS)
         asked, _ = await self._earlier.resolved(tenant, asked, before, provider=chosen.upstream.name)
@@ -150,7 +148,8 @@ class Preparer:
             input=await self._transcript(tenant, items, before, chosen.upstream),
             instructions=asked.body.instructions,
             tools=selection.tools,
-            shell=self._shell(asked, ShellTarget(environment={"type": "local"} if is_local else None)),
+            shell=self._hosted.shell(asked, ShellTarget(environment={"type": "local"} if is_local else None)),
+            provider_shell=asked.provider_shell,
             options=provider_options(asked, selection, chosen.upstream),
         )
 
@@ -183,8 +182,9 @@ class Preparer:
         """The run of a stored request, in the container that it was given; `begun` are its commands, `sealed` its secrets. Raises
         RequestError where it cannot be made any more, as when the response that it was chained to is deleted."""
         secrets = RunSecrets.unsealed(record, sealed, containers=self._containers)
-        asked = restored(secrets.request(), record.input)
         chosen = self._router.find(record.model)
+        asked = restored(secrets.request(), record.input)
+        asked = await self._hosted.delegated(record.tenant, asked, chosen.upstream)
         selection = self._selected(asked, chosen.upstream)
         end = record.request.get(CONVERSATION_END)
         before = await self._before(record.tenant, asked, chosen.upstream, end=end)
@@ -215,11 +215,11 @@ class Preparer:
         )
 
     def _secrets(self, asked: ParsedRequest, target: ShellTarget, record: ResponseRecord) -> RunSecrets:
-        tools = credentials_of(asked.body.tools or [])
+        tools = credentials_of(asked.body.tools or [], shells=asked.provider_shell is not None)
         return RunSecrets(containers=self._containers, record=record, given=target.secrets, tools=tools)
 
     def _run_maker(self, asked: ParsedRequest, parts: RunParts, host: ShellHost) -> Callable[[Writer], Run]:
-        shell = self._shell(asked, parts.target)
+        shell = self._hosted.shell(asked, parts.target)
         compactor = self.context.compactor(
             asked,
             chosen=parts.chosen,
@@ -238,8 +238,9 @@ class Preparer:
                 tools=parts.selection.tools,
                 options=provider_options(asked, parts.selection, parts.chosen.upstream),
                 shell=shell,
+                provider_shell=self._hosted.provided(parts.record.tenant, asked),
                 environment=parts.target.environment or {},
-                calls=self._calls(asked, parts, host, writer),
+                calls=self._hosted.calls(asked, parts, host, writer),
                 bounds=LoopBounds(
                     turns=max(2, self._settings.max_iterations),
                     calls=asked.body.max_tool_calls,
@@ -365,35 +366,4 @@ class Preparer:
             input=asked.input,
             usage=None,
             error=None,
-        )
-
-    def _shell(self, asked: ParsedRequest, target: ShellTarget) -> ShellOffer | None:
-        if asked.shell is None:
-            return None
-        return ShellOffer(
-            description=shell_description(
-                is_local=target.environment == {"type": "local"},
-                seconds=self._limits.command_timeout_secs,
-                characters=self._limits.max_output_chars,
-                has_network=self._has_network,
-                data=self._data,
-                probe=self._probe,
-                hosts=target.given.get("network_policy", {}).get("allowed_domains", ()),
-                secrets=self._containers.secrets.told(target.container, target.secrets),
-                skills=target.given.get("skills", ()),
-                files=target.given.get("files", ()),
-            )
-        )
-
-    def _calls(self, asked: ParsedRequest, parts: RunParts, host: ShellHost, writer: Writer) -> ShellCalls | None:
-        target = parts.target
-        if asked.shell is None or target.container_id is None or target.environment == {"type": "local"}:
-            return None
-        return ShellCalls(
-            host,
-            tenant=parts.record.tenant,
-            response_id=parts.record.id,
-            container_id=target.container_id,
-            writer=writer,
-            begun=parts.begun,
         )

@@ -189,13 +189,15 @@ COMPACTION_EXTENSIONS = ("strategy", "prompt")  # beside OpenAI's keys of `conte
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedRequest:
     """A checked request. `input` is always a list of items; `shell` is None where no shell tool was given; it
-    stands at `shell_index` of the tools. `kept` are responses that are not stored and may be chained to, by id."""
+    stands at `shell_index` of the tools. `provider_shell` stands in its place where the provider itself runs it, as it is sent there.
+    `kept` are responses that are not stored and may be chained to, by id."""
 
     body: CreateRequest
     input: list[Json]
     shell: ShellTool | None
     shell_index: int
     other_tools: tuple[Json, ...]
+    provider_shell: Json | None = None
     kept: Mapping[str, ResponseRecord] = field(default_factory=dict)
 
     @property

@@ -25,6 +25,8 @@ def provider_options(asked: ParsedRequest, selection: ToolSelection, upstream: U
     options = asked.options()
     if upstream.compaction is None:
         options.pop("context_management", None)
+    if asked.provider_shell is not None and asked.body.max_tool_calls is not None:
+        options["max_tool_calls"] = asked.body.max_tool_calls  # the provider makes them: it must count them
     return options if selection.choice is None else {**options, "tool_choice": selection.choice}
 
 

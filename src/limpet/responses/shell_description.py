@@ -7,6 +7,11 @@ from limpet.core.ports import Probe
 SKILLS = "/skills"
 MOST_HOSTS = 50
 NO_BASH = "There is no bash: write for a POSIX shell (no arrays, no [[ ]], no <( ), no {a,b}). "
+# Of a shell that the client runs.
+LOCAL_SHELL = (
+    "Runs shell commands on the user's own machine and gives back stdout, stderr and exit code of each. "
+    "Assume a POSIX shell and nothing else installed."
+)
 
 
 def shell_description(
@@ -26,10 +31,7 @@ def shell_description(
     says which programs were found and what runs commands; `skills` have a name and a description, `files` are the paths of those that
     the user gave, `hosts` can be reached; `secrets` are variables, with the hosts that each is for."""
     if is_local:
-        return (
-            "Runs shell commands on the user's own machine and gives back stdout, stderr and exit code of each. "
-            "Assume a POSIX shell and nothing else installed."
-        )
+        return LOCAL_SHELL
     network = "The network can be reached." if has_network else _network(hosts, secrets)
     return (
         f"Runs commands with {probe.shell} in a Linux container of your own and gives back stdout, stderr and exit code of each. "

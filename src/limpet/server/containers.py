@@ -70,6 +70,19 @@ def container_routes(manager: ContainerManager, clock: Clock) -> list[Route]:
     ]
 
 
+def refusing_routes() -> list[Route]:
+    """What stands before the others where clients run all commands: there is nothing to create."""
+
+    async def create(request: Request) -> Response:
+        raise RequestInvalid(
+            "This gateway has no containers: its clients carry out shell calls themselves "
+            '(features.shell.type = "client_passthrough").',
+            code="containers_unavailable",
+        )
+
+    return [Route("/v1/containers", create, methods=["POST"])]
+
+
 def _change_route(manager: ContainerManager, clock: Clock) -> Route:
     """Change what a running container may reach: an extension."""
 

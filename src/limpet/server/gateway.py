@@ -31,6 +31,7 @@ from limpet.ingress.settings import AuthSettings, ServerSettings
 from limpet.responses.context_compaction import ContextCompaction
 from limpet.responses.conversation_items import ConversationItems
 from limpet.responses.engine import owner_in
+from limpet.responses.hosted_tools import HostedTools
 from limpet.responses.idempotency import Submissions
 from limpet.responses.inputs import InputFiles
 from limpet.responses.metrics import Metrics
@@ -39,6 +40,7 @@ from limpet.responses.recovery import Recovery
 from limpet.responses.run_meter import Spendings
 from limpet.responses.service import ResponseService
 from limpet.responses.settings import ResponseSettings, ServerToolSettings
+from limpet.responses.shell_delegation import ShellDelegation
 from limpet.server import (
     chat,
     containers,
@@ -56,6 +58,7 @@ from limpet.server.keys import KeyHolders
 from limpet.server.node import GatewayNode, carried, opened_node
 from limpet.server.node_requests import NodeRequests
 from limpet.server.preview_links import PreviewLinks
+from limpet.server.provider_containers import relay_routes
 from limpet.server.sse import KEEP_ALIVE_SECONDS
 from limpet.server.upkeep import kept_up
 from limpet.server.websocket import LiveConnections, websocket_routes
@@ -68,6 +71,7 @@ from limpet.store.idempotency import IdempotencyKeys
 from limpet.store.journal import Journal
 from limpet.store.keys import ApiKeys
 from limpet.store.model_usage import ModelUsage
+from limpet.store.provider_containers import ProviderContainers
 from limpet.store.responses import Responses
 from limpet.store.runs import Runs
 from limpet.store.sealing import Sealer
@@ -83,8 +87,8 @@ from limpet.upstreams.routing import Route, Router
 class GatewaySettings:
     """What the operator chose. `storage` None keeps all files in the home; `data` is the working directory that
     models are told of, `probe` what boxes have; `streams_output` False leaves the shell's deltas out, for clients that break on
-    them; `keep_alive` is in seconds; `host_services` are those that containers may be given, `resolve` looks names up for
-    them."""
+    them; `delegation` says who runs shells; `keep_alive` is in seconds; `host_services` are those that containers may be given,
+    `resolve` looks names up for them."""
 
     home: Path
     server: ServerSettings = field(default_factory=ServerSettings)
@@ -101,6 +105,7 @@ class GatewaySettings:
     streams_output: bool = True
     fetch: FetchSettings = field(default_factory=FetchSettings)
     webhooks: WebhookSettings = field(default_factory=WebhookSettings)
+    delegation: ShellDelegation = field(default_factory=ShellDelegation)
     data: str = DATA
     probe: Probe = field(default_factory=lambda: Probe(works=True, detail=""))
     has_network: bool = False
@@ -151,7 +156,7 @@ async def opened(
         routes = [
             *_response_routes(settings, service, live, database, asks),
             *item_routes.routes(database, journal, service, clock=clock, tools=settings.tools),
-            *_container_routes(manager, uploads, node, asks, clock),
+            *_container_routes(settings, manager, uploads, database, providers, node, asks),
             *skills.skill_routes(bundles, quotas, staging),
             *skills.version_routes(bundles, quotas, staging),
             *files.file_routes(uploads, quotas, max_bytes=storage.max_file_bytes),
@@ -176,14 +181,23 @@ def _node(settings: GatewaySettings, database: Database, clock: Clock) -> Abstra
 
 
 def _container_routes(
-    manager: ContainerManager, uploads: Uploads, node: GatewayNode, asks: NodeRequests | None, clock: Clock
+    settings: GatewaySettings,
+    manager: ContainerManager,
+    uploads: Uploads,
+    database: Database,
+    providers: Sequence[Route],
+    node: GatewayNode,
+    asks: NodeRequests | None,
 ) -> list[HttpRoute]:
+    runner, clock = settings.delegation.runner, SystemClock()
+    if runner == "provider":
+        return relay_routes(providers, _owners(settings, database))
     routes = [
         *containers.container_routes(manager, clock),
         *containers.file_routes(manager, uploads),
         *ports.port_routes(manager.ports, node.links, clock),
     ]
-    return carried(routes, asks)
+    return [*containers.refusing_routes(), *routes] if runner == "client" else carried(routes, asks)
 
 
 def _response_routes(
@@ -288,6 +302,24 @@ def _context(settings: GatewaySettings, manager: ContainerManager) -> ContextCom
     )
 
 
+def _owners(settings: GatewaySettings, database: Database) -> ProviderContainers | None:
+    return ProviderContainers(database, clock=SystemClock()) if settings.auth.mode == "keys" else None
+
+
+def _hosted_tools(
+    settings: GatewaySettings, manager: ContainerManager, owners: ProviderContainers | None
+) -> HostedTools:
+    return HostedTools(
+        containers=manager,
+        limits=settings.tools.shell_limits,
+        delegation=settings.delegation,
+        data=settings.data,
+        has_network=settings.has_network,
+        probe=settings.probe,
+        owners=owners,
+    )
+
+
 def _service(
     settings: GatewaySettings,
     database: Database,
@@ -310,10 +342,9 @@ def _service(
         clock=clock,
         settings=settings.tools,
         streams_output=settings.streams_output,
-        has_network=settings.has_network,
         owner=owner,
         data=settings.data,
-        probe=settings.probe,
+        hosted=_hosted_tools(settings, manager, _owners(settings, database)),
         metrics=metrics,
         files=inputs,
         conversations=ConversationItems(Conversations(database, clock=clock)),

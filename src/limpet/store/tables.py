@@ -396,3 +396,14 @@ skill_versions = Table(
     UniqueConstraint("skill_id", "version"),
     sqlite_autoincrement=True,
 )
+
+# Containers at a provider that runs shells itself (`passthrough_openai`): all tenants share its account, and each sees its own.
+provider_containers = Table(
+    "provider_containers",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("tenant", Text, nullable=False),
+    Column("container_id", Text, nullable=False, unique=True),
+    Column("created_at", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)

@@ -53,6 +53,10 @@ class ProviderClient(httpx2.AsyncClient):
             await anyio.sleep(wait)
             attempt += 1
 
+    async def send_once(self, request: httpx2.Request) -> httpx2.Response:
+        """A streamed answer, without another attempt."""
+        return await super().send(request, stream=True)
+
     async def _attempt(
         self, request: httpx2.Request, attempt: int, first_failure: float | None, options: dict[str, Any]
     ) -> httpx2.Response | float:

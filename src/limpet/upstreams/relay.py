@@ -17,6 +17,7 @@ from limpet.upstreams.event_stream import DONE, EventStreams, drain
 from limpet.upstreams.key_filter import KeyFilter
 from limpet.upstreams.key_pieces import SplitEvents
 from limpet.upstreams.known_models import ModelListing, listed_models
+from limpet.upstreams.provider_containers import ContainerAnswer, ContainerRequest, asked_of_containers
 from limpet.upstreams.relay_compaction import RelayCompaction
 from limpet.upstreams.relay_events import RelayEventReader
 from limpet.upstreams.relay_request import request_body
@@ -63,7 +64,10 @@ class RelayUpstream:
         """See `Upstream.stream`. A provider's `error` or `response.failed` event ends the turn as failed; it is not raised."""
         named = replace(turn, model=self._endpoint.model_name(turn.model))
         body = request_body(named, native_shell=self.has_native_shell, provider=self.name)
-        reader = RelayEventReader(function_shell=turn.shell is not None and not self.has_native_shell)
+        reader = RelayEventReader(
+            function_shell=turn.shell is not None and not self.has_native_shell,
+            own_shell=turn.provider_shell is not None,
+        )
         streams = self._open_streams()
         content = streams.encoded(body)
         access = await self._endpoint.access()
@@ -95,6 +99,12 @@ class RelayUpstream:
         body = request_body(named, native_shell=self.has_native_shell, provider=self.name)
         access = await self._endpoint.access()
         return await asked_of_provider(self._client, self._endpoint.responses, body, access=access, provider=self.name)
+
+    async def containers(self, request: ContainerRequest) -> ContainerAnswer:
+        """See `ContainerProvider.containers`."""
+        if self._client is None:
+            raise RuntimeError("The upstream is used outside its `async with`.")
+        return await asked_of_containers(self._client, self._endpoint, request, provider=self.name, clock=self._clock)
 
     def _open_streams(self) -> EventStreams:
         if self._streams is None:

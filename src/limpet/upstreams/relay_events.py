@@ -48,13 +48,15 @@ class _PartialCall:
 
 
 class RelayEventReader:
-    """Reads the events of one turn in order. `function_shell` says that the function `shell` stands for the shell.
+    """Reads the events of one turn in order. `function_shell` says that the function `shell` stands for the shell, `own_shell` that the
+    provider runs its shell itself.
 
     `ended` is set by the event that ends the response; what comes after it is not part of the turn.
     """
 
-    def __init__(self, *, function_shell: bool) -> None:
+    def __init__(self, *, function_shell: bool, own_shell: bool = False) -> None:
         self._function_shell = function_shell
+        self._own_shell = own_shell
         self._calls: dict[int, _PartialCall] = {}
         self._open: dict[int, str] = {}
         self.ended = False
@@ -95,7 +97,7 @@ class RelayEventReader:
 
     def _is_shell(self, item: Mapping[str, Any]) -> bool:
         if item.get("type") == "shell_call":
-            return True
+            return not self._own_shell
         return self._function_shell and item.get("type") == "function_call" and item.get("name") == shell_function.NAME
 
     def _of_call(self, kind: str, index: int, event: dict[str, Any]) -> Iterable[TurnEvent]:

@@ -5,7 +5,7 @@ no ids and fields of our own making, and no reasoning that another provider seal
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from limpet.core.ids import CONTAINER, MESSAGE, REASONING, is_id
@@ -24,7 +24,7 @@ def request_body(turn: Turn, *, native_shell: bool, provider: str) -> dict[str, 
     body: dict[str, Any] = {
         **options,
         "model": turn.model,
-        "input": _input(turn.input, native_shell=native_shell),
+        "input": _input(turn, native_shell=native_shell),
         "tools": _tools(turn, native_shell=native_shell, provider=provider),
         "stream": True,
         "store": False,
@@ -38,6 +38,8 @@ def request_body(turn: Turn, *, native_shell: bool, provider: str) -> dict[str, 
 
 
 def _tools(turn: Turn, *, native_shell: bool, provider: str) -> list[Mapping[str, Any]]:
+    if turn.provider_shell is not None:
+        return [turn.provider_shell, *turn.tools]
     if turn.shell is None:
         return list(turn.tools)
     if native_shell:
@@ -57,12 +59,14 @@ def _choice(choice: object) -> object:
     return choice
 
 
-def _input(items: Sequence[Mapping[str, Any]], *, native_shell: bool) -> list[Mapping[str, Any]]:
+def _input(turn: Turn, *, native_shell: bool) -> list[Mapping[str, Any]]:
     sent: list[Mapping[str, Any]] = []
-    for item in items:
+    for item in turn.input:
         match item.get("type", "message"):
+            case "shell_call" if native_shell:
+                sent.append(_native_call(item, is_own=turn.provider_shell is not None))
             case "shell_call":
-                sent.append(_native_call(item) if native_shell else _function_call(item))
+                sent.append(_function_call(item))
             case "shell_call_output":
                 sent.append(_native_output(item) if native_shell else _function_output(item))
             case "reasoning":
@@ -81,14 +85,19 @@ def _without_our_key(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in item.items() if key != LEFT_OUT} if LEFT_OUT in item else item
 
 
-def _native_call(item: Mapping[str, Any]) -> dict[str, Any]:
+def _native_call(item: Mapping[str, Any], *, is_own: bool) -> dict[str, Any]:
+    """`is_own`: the provider runs the shell, and knows the containers of its own calls."""
     # No id: it is ours, and OpenAI looks ids up. No status: a stateless input needs none.
     action = item.get("action") or {}
+    environment = (item.get("environment") or {}) if is_own else {}
+    knows = environment.get("type") == "container_reference" and not is_id(
+        str(environment.get("container_id")), prefix=CONTAINER
+    )
     return {
         "type": "shell_call",
         "call_id": item["call_id"],
         "action": {name: action.get(name) for name in ("commands", "timeout_ms", "max_output_length")},
-        "environment": {"type": "local"},
+        "environment": environment if knows else {"type": "local"},
     }
 
 

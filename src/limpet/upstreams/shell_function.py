@@ -66,14 +66,19 @@ def refuse_taken_name(turn: Turn, *, provider: str) -> None:
     """Raises UpstreamRefused (400) when the shell is shown as a function and a client's function has its name."""
     taken = any(tool.get("type") in ("function", "custom") and tool.get("name") == NAME for tool in turn.tools)
     if turn.shell is not None and taken:
-        raise UpstreamRefused(
-            provider,
-            400,
-            "A function tool is named 'shell', which is the name under which this provider's models see the shell. "
-            "Rename the function, or leave out the shell tool.",
-            code="tool_name_taken",
-            param="tools",
-        )
+        raise name_taken(provider)
+
+
+def name_taken(provider: str) -> UpstreamRefused:
+    """The refusal (400) of a client's tool that is named as the shell is."""
+    return UpstreamRefused(
+        provider,
+        400,
+        "A function tool is named 'shell', which is the name under which this provider's models see the shell. "
+        "Rename the function, or leave out the shell tool.",
+        code="tool_name_taken",
+        param="tools",
+    )
 
 
 def read_arguments(text: str) -> ShellArguments | BadArguments:

@@ -31,9 +31,11 @@ class Turn:
 
     `model` is the provider's own name of it. `input` holds Responses input items, oldest first; shell calls and outputs among them
     are canonical (`shell_call`, `shell_call_output`, the latter already trimmed to what the model may see). `tools` are the
-    client's tools as given, without the shell; `shell` is set when the model may call the shell. `options` are the remaining create
-    parameters that were given (temperature, top_p, max_output_tokens, reasoning, text, tool_choice, parallel_tool_calls, metadata …),
-    under their wire names. `attempt_id` is stable for this turn, for a provider that knows idempotency keys.
+    client's tools as given, without the shell; `shell` is set when the model may call the shell. `provider_shell` is a shell tool that
+    the provider itself runs, only where it `has_native_shell`: its calls and their outputs are visible items like others. `options` are
+    the remaining create parameters that were given (temperature, top_p, max_output_tokens, reasoning, text, tool_choice,
+    parallel_tool_calls, metadata …), under their wire names. `attempt_id` is stable for this turn, for a provider that knows idempotency
+    keys.
     """
 
     model: str
@@ -41,6 +43,7 @@ class Turn:
     instructions: str | None = None
     tools: Sequence[Mapping[str, Any]] = ()
     shell: ShellOffer | None = None
+    provider_shell: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     attempt_id: str = ""
 

@@ -47,7 +47,7 @@ RUNTIME_SETTINGS: Mapping[str, str] = {
     "docker": "limpet.runtimes.docker.settings:DockerSettings",
 }
 # Known names whose runtimes are not built yet; to choose one is an error, never a silent substitute.
-RUNTIMES_TO_COME = ("client_passthrough", "cloudflare", "microsandbox", "opensandbox", "passthrough_openai")
+RUNTIMES_TO_COME = ("cloudflare", "microsandbox", "opensandbox")
 # Promises of the conformance suite that a runtime is known not to keep, each with the reason.
 KNOWN_GAPS: Mapping[str, str] = {"memory": "limpet.runtimes.memory:KNOWN_GAPS"}
 

@@ -23,6 +23,11 @@ from limpet.upstreams.upstream import Upstream
 from limpet.wiring.logs import log_to_stderr, protect_secrets
 from limpet.wiring.storage import storage_of
 
+# Settings with which the gateway has no boxes, and who runs commands then.
+ELSEWHERE: Mapping[str, str] = {
+    "client_passthrough": "Clients carry out shell calls themselves",
+    "passthrough_openai": "OpenAI's containers carry out shell calls",
+}
 # The providers whose wires the gateway reads itself.
 READ_DIRECTLY: Mapping[str, str] = {
     "azure_openai": "limpet.upstreams.relay:RelayUpstream",
@@ -56,6 +61,10 @@ async def _serve(
 def runtime_of(config: Config) -> Runtime:
     """The runtime that the settings choose, not yet opened. Raises ConfigInvalid."""
     shell = config.features.shell
+    if shell.type in ELSEWHERE:
+        return cast(
+            Runtime, wiring.load("limpet.runtimes.elsewhere:ElsewhereRuntime")(shell.type, ELSEWHERE[shell.type])
+        )
     own = _bounds_of(config) if shell.type in wiring.RUNTIME_SETTINGS else {}
     return wiring.load_runtime(shell.type, where=config.source, key="features.shell.type", home=config.home, **own)
 
@@ -90,6 +99,7 @@ def settings_of(config: Config, runtime: Runtime, *, stop_boxes: bool = False) -
         fetch=config.features.file_url,
         webhooks=config.features.webhooks,
         host_services=config.features.shell.host_services,
+        delegation=config.features.shell.delegation,
         data=DATA if Offer.ISOLATION in runtime.offers else "the directory that $LIMPET_DATA names",
         has_network=Offer.ISOLATION not in runtime.offers,
         stop_boxes=stop_boxes,

@@ -174,7 +174,7 @@ async def _read_request(reader: BufferedByteReceiveStream) -> Request | None:
     method, path, _ = first.split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     body = await reader.receive_exactly(int(headers.get("content-length", "0")))
-    is_form = headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
+    is_form = headers.get("content-type", "").startswith(("application/x-www-form-urlencoded", "multipart/form-data"))
     return Request(method, path, headers, body.decode() if is_form else json.loads(body) if body else None)
 
 

@@ -1,0 +1,80 @@
+"""The tools of a response that are more than a definition handed on: how they are offered to a model, and what carries out their calls."""
+
+from dataclasses import dataclass, field
+
+from limpet.containers.manager import ContainerManager
+from limpet.containers.settings import ShellLimits
+from limpet.core.ports import Probe
+from limpet.responses.placement import ShellTarget
+from limpet.responses.prepared_run import RunParts
+from limpet.responses.provider_shell import ProviderShell
+from limpet.responses.request import ParsedRequest
+from limpet.responses.shell_call import ShellCalls
+from limpet.responses.shell_delegation import ShellDelegation
+from limpet.responses.shell_description import shell_description
+from limpet.responses.shell_host import ShellHost
+from limpet.responses.writer import Writer
+from limpet.store.provider_containers import ProviderContainers
+from limpet.upstreams.upstream import ShellOffer, Upstream
+
+LOCAL = {"type": "local"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostedTools:
+    """`data` is the working directory that models are told of, `probe` what boxes have; `owners` know whose a provider's
+    containers are, where there may be several tenants."""
+
+    containers: ContainerManager
+    limits: ShellLimits
+    delegation: ShellDelegation
+    data: str
+    has_network: bool = False
+    probe: Probe = field(default_factory=lambda: Probe(works=True, detail=""))
+    owners: ProviderContainers | None = None
+
+    async def delegated(self, tenant: str, asked: ParsedRequest, upstream: Upstream) -> ParsedRequest:
+        """See `ShellDelegation.applied`. Raises NotFound too, for a container of the provider's that is not the tenant's."""
+        asked = self.delegation.applied(asked, upstream)
+        if (provided := self.provided(tenant, asked)) is not None:
+            await provided.check(f"tools[{asked.shell_index}].environment")
+        return asked
+
+    def provided(self, tenant: str, asked: ParsedRequest) -> ProviderShell | None:
+        """The shell that the provider runs, if it does."""
+        if asked.provider_shell is None:
+            return None
+        return ProviderShell(tool=asked.provider_shell, tenant=tenant, owners=self.owners)
+
+    def shell(self, asked: ParsedRequest, target: ShellTarget) -> ShellOffer | None:
+        """The shell as a model is offered it."""
+        if asked.shell is None:
+            return None
+        return ShellOffer(
+            description=shell_description(
+                is_local=target.environment == LOCAL,
+                seconds=self.limits.command_timeout_secs,
+                characters=self.limits.max_output_chars,
+                has_network=self.has_network,
+                data=self.data,
+                probe=self.probe,
+                hosts=target.given.get("network_policy", {}).get("allowed_domains", ()),
+                secrets=self.containers.secrets.told(target.container, target.secrets),
+                skills=target.given.get("skills", ()),
+                files=target.given.get("files", ()),
+            )
+        )
+
+    def calls(self, asked: ParsedRequest, parts: RunParts, host: ShellHost, writer: Writer) -> ShellCalls | None:
+        """What carries the shell's calls out; None where the client or the provider does, or there is no shell."""
+        target = parts.target
+        if asked.shell is None or target.container_id is None or target.environment == LOCAL:
+            return None
+        return ShellCalls(
+            host,
+            tenant=parts.record.tenant,
+            response_id=parts.record.id,
+            container_id=target.container_id,
+            writer=writer,
+            begun=parts.begun,
+        )
