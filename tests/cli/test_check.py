@@ -21,7 +21,7 @@ def test_json_holds_every_finding(limpet: Limpet) -> None:
     found = json.loads(done.stdout)
     assert [each["name"] for each in found["runtimes"]] == ["local"]
     assert set(found["runtimes"][0]) >= {"name", "works", "detail", "remedy", "notes"}
-    assert "docker" in found["not_built"]
+    assert "opensandbox" in found["not_built"]
 
 
 def test_the_suite_asks_every_promise_and_tells_how_many_were_kept(limpet: Limpet) -> None:

@@ -257,7 +257,7 @@ def test_the_background_example_is_accepted(provider: Provider, scripted_gateway
     assert client.responses.retrieve(begun["id"]).output_text == "Done."
 
 
-@pytest.mark.parametrize("example", [PASSTHROUGH_OPENAI, CLIENT_PASSTHROUGH, MICROSANDBOX])
+@pytest.mark.parametrize("example", [MICROSANDBOX])
 def test_a_runtime_of_the_examples_that_is_not_built_is_refused_by_its_name(tmp_path: Path, example: str) -> None:
     file = tmp_path / "limpet.toml"
     file.write_text(example)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, Dialect, Integer, LargeBinary
+from sqlalchemy import BigInteger, Dialect, Integer, LargeBinary, MetaData
 from sqlalchemy.types import TypeDecorator
 
 # SQLite counts by itself only in a column declared INTEGER; there it holds 64 bits, as BIGINT does elsewhere.
@@ -79,3 +79,15 @@ def from_json(text: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return json.loads(text)
+
+
+def named_metadata() -> MetaData:
+    """Of tables whose keys and indexes have names that are the same in every dialect."""
+    return MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )

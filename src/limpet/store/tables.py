@@ -12,21 +12,13 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     Table,
     UniqueConstraint,
 )
 
-from limpet.store.columns import Json, Number, Path, Text, Unsigned
+from limpet.store.columns import Json, Number, Path, Text, Unsigned, named_metadata
 
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
+metadata = named_metadata()
 
 responses = Table(
     "responses",
@@ -397,13 +389,11 @@ skill_versions = Table(
     sqlite_autoincrement=True,
 )
 
-# Containers at a provider that runs shells itself (`passthrough_openai`): all tenants share its account, and each sees its own.
+# Containers at a provider that runs shells itself: all tenants share its account there, and each sees its own.
 provider_containers = Table(
     "provider_containers",
     metadata,
-    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("container_id", Text, primary_key=True),
     Column("tenant", Text, nullable=False),
-    Column("container_id", Text, nullable=False, unique=True),
     Column("created_at", BigInteger, nullable=False),
-    sqlite_autoincrement=True,
 )

@@ -8,17 +8,12 @@ down_revision = "0015"
 branch_labels = None
 depends_on = None
 
-NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-
 
 def upgrade() -> None:
     op.create_table(
         "provider_containers",
-        sa.Column("number", NUMBER, autoincrement=True, nullable=False),
-        sa.Column("tenant", sa.Text, nullable=False),
         sa.Column("container_id", sa.Text, nullable=False),
+        sa.Column("tenant", sa.Text, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("number", name="pk_provider_containers"),
-        sa.UniqueConstraint("container_id", name="uq_provider_containers_container_id"),
-        sqlite_autoincrement=True,
+        sa.PrimaryKeyConstraint("container_id", name="pk_provider_containers"),
     )
