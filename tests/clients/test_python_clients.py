@@ -60,13 +60,13 @@ def test_clients_of_our_own_environment(gateway: Gateway, streamed: bool, script
 @STREAMED
 @pytest.mark.promise("history-brings-its-container-back")
 def test_langchain(gateway: Gateway, streamed: bool) -> None:
-    program = python_client("langchain-openai==1.7.3")
+    program = python_client("langchain-openai==1.7.4")
     check_turns(turns_of(program, "langchain_client.py", gateway, streamed=yes(streamed)))
 
 
 @STREAMED
 @pytest.mark.promise("history-brings-its-container-back")
 def test_litellm(gateway: Gateway, streamed: bool, tmp_path: Path) -> None:
-    program = python_client("litellm==1.106.2", "mcp==2.3.0")  # its Responses interface imports mcp
+    program = python_client("litellm==1.109.1", "mcp==2.3.0")  # its Responses interface imports mcp
     env = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "HOME": str(tmp_path)}
     check_turns(turns_of(program, "litellm_client.py", gateway, streamed=yes(streamed), **env))

@@ -1,5 +1,8 @@
 """A conversation that its client keeps: the input's own items bring the container back, and never another tenant's."""
 
+import os
+import signal
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ import pytest
 from openai.types.responses import Response
 
 from tests.support.gateway import Gateway, running
+from tests.support.host import stored_ref
 from tests.support.prepared import ran
 from tests.support.providers.turns import ShellCall
 from tests.wire.asking import SHELL, container_of, printed, run, shell_blocks
@@ -116,6 +120,53 @@ def test_that_it_is_gone_is_told_before_the_first_turn(
     assert provider.asked[0]["instructions"].startswith(instructions or "Note: ")
     (output,) = [item for item in second.output if item.type == "shell_call_output"]
     assert output.output[0].stderr == ""
+
+
+@pytest.mark.promise("gone-container-is-told-before-the-first-turn")
+@pytest.mark.parametrize("how", ["chain", "conversation", "history", "reference"])
+def test_that_its_box_is_lost_is_told_before_the_first_turn_and_once(
+    scripted_gateway: Gateway, provider: Provider, how: str
+) -> None:
+    client = scripted_gateway.client()
+    talk: Json = {"conversation": client.conversations.create().id} if how == "conversation" else {}
+    first = run(client, "echo kept > file", **talk)
+    reference = stored_ref(scripted_gateway.home / "limpet.db", container_of(first))
+    assert reference is not None
+    os.kill(reference["facts"]["pid"], signal.SIGKILL)
+    provider.play("Not yet.", ShellCall(("cat file",)), "Kept.", "Still.")
+    kept = items(first) if how == "history" else []
+    options: Json = {"previous_response_id": first.id} if how == "chain" else talk
+    if how == "reference":
+        named = {"type": "container_reference", "container_id": container_of(first)}
+        options = {"tools": [{"type": "shell", "environment": named}]}
+
+    going_on(client, *kept, command="x", model=MODEL, **options)
+    second = going_on(client, *kept, command="x", model=MODEL, **options)
+    going_on(client, *kept, command="x", model=MODEL, **options)
+
+    told = ["box was lost. The next command" in (asked["instructions"] or "") for asked in provider.asked]
+    assert told == [True, True, True, False]  # until a command has started another one
+    assert printed(second) == "kept\n"
+    assert container_of(second) == container_of(first)
+
+
+@pytest.mark.promise("gone-container-is-told-before-the-first-turn")
+@pytest.mark.parametrize("how", ["chain", "history"])
+def test_that_it_has_expired_is_told_before_the_first_turn(
+    scripted_gateway: Gateway, provider: Provider, how: str
+) -> None:
+    client = scripted_gateway.client()
+    short: Any = [{"type": "shell", "environment": {"type": "container_auto"}}]
+    first = run(client, "echo first > file", tools=short)
+    with sqlite3.connect(scripted_gateway.home / "limpet.db") as db:  # as if its time had passed
+        db.execute("UPDATE containers SET last_active_at = 1 WHERE id = ?", (container_of(first),))
+    provider.play(ShellCall(("ls",)), "Empty.")
+    kept, options = (items(first), {}) if how == "history" else ([], {"previous_response_id": first.id})
+
+    second = going_on(client, *kept, command="x", model=MODEL, **options)
+
+    assert container_of(second) != container_of(first)
+    assert all(GONE in asked["instructions"] for asked in provider.asked)
 
 
 def test_where_only_the_latest_is_gone_the_earlier_goes_on_and_that_is_told(

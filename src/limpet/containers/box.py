@@ -93,8 +93,8 @@ class BootingBox:
         Raises BootFailed, OfferMissing, RuntimeUnavailable, QuotaExceeded.
         """
         sandbox, was_lost = None, False
-        if record.ref is not None and record.ref.get("walls", "") != self._services.shells.walls.digest:
-            await self.sleep(record)  # it was booted when the operator's policy was another
+        if self._has_other_walls(record):
+            await self.sleep(record)
         else:
             sandbox = await self.find(record)
         if sandbox is None:
@@ -102,6 +102,16 @@ class BootingBox:
         if self._shell is None:
             self._shell = await self._services.shells.open(sandbox, record.id)
         return EnteredBox(shell=self._shell, lost_before=was_lost)
+
+    async def is_lost(self, record: ContainerRecord) -> bool:
+        """Whether the box that it had is gone, so that the next caller that enters it boots another one."""
+        if record.boot_id is None:
+            return False
+        return self._has_other_walls(record) or await self.find(record) is None
+
+    def _has_other_walls(self, record: ContainerRecord) -> bool:
+        """Whether its box was booted when the operator's policy was another."""
+        return record.ref is not None and record.ref.get("walls", "") != self._services.shells.walls.digest
 
     async def find(self, record: ContainerRecord) -> Sandbox | None:
         """Its box if it has one that answers, entered now if it was booted by an earlier process."""

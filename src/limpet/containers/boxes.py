@@ -70,6 +70,14 @@ class Boxes:
             async with box.booting() as booting:
                 await booting.find(record)
 
+    async def is_lost(self, record: ContainerRecord) -> bool:
+        """Whether the box that the container had is gone; not so where it is used or booted now. SandboxError."""
+        box = self.of(record.id)
+        if record.boot_id is None or box.leases > 0 or box.is_booting:
+            return False
+        async with box.booting() as booting:
+            return await booting.is_lost(record)
+
     async def next_user_id(self, first: int, count: int) -> int | None:
         """A host user of its own for a new container, of these `count` ids; None where this process cannot become others or the box is
         no wall."""

@@ -26,6 +26,7 @@ from limpet.containers.file_copies import FileCopies
 from limpet.containers.file_service import ContainerFileService
 from limpet.containers.hosted_shells import HostedShells
 from limpet.containers.lease import Lease
+from limpet.containers.lost_boxes import LostBoxes
 from limpet.containers.messages import ContainerElsewhere, has_expired, lies_elsewhere, lost_box, no_container
 from limpet.containers.meter import Meter, NullMeter
 from limpet.containers.network_grants import NetworkGrants
@@ -320,6 +321,11 @@ class ContainerManager:
         record = await self.require_running(tenant, container_id)
         self.unused.take_up(record)
         return record
+
+    @property
+    def lost(self) -> LostBoxes:
+        """Says of which containers the box is gone."""
+        return LostBoxes(self._boxes, self.files)
 
     async def list(
         self, tenant: str, *, limit: int = 20, after: str | None = None, order: Order = "desc", name: str | None = None

@@ -48,5 +48,13 @@ def left_behind(container_id: str, node: NodeRecord) -> ContainerElsewhere:
 
 
 def lost_box(missing: int) -> str:
+    return f"The container's box was lost and has been started again: {_kept(missing)}"
+
+
+def box_to_start(missing: int) -> str:
+    return f"The container's box was lost. The next command starts another one: {_kept(missing)}"
+
+
+def _kept(missing: int) -> str:
     files = f"{missing} of its files are gone" if missing else "its files are kept"
-    return f"The container's box was lost and has been started again: {files}, processes that ran in it are gone."
+    return f"{files}, processes that ran in it are gone."

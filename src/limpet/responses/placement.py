@@ -80,22 +80,27 @@ class Placement:
         if isinstance(environment, Local):
             return ShellTarget(container_id=chained, environment={"type": "local"})
         if isinstance(environment, ContainerReference):
-            return _hosted(await self._containers.take_up(tenant, environment.container_id))
+            return await self._going_on(await self._containers.take_up(tenant, environment.container_id))
         spec = self._containers.narrow(_fields_of(environment), place=f"tools[{asked.shell_index}].environment")
         fields: AbstractSet[str] = frozenset() if environment is None else environment.model_fields_set
         note = None
         if chained is not None:
             if await self._is_usable(tenant, chained):
-                return _hosted(await self._containers.adapt(tenant, chained, spec, fields=fields))
+                return await self._going_on(await self._containers.adapt(tenant, chained, spec, fields=fields))
             note = None if await self._containers.unused.have_lost_nothing(tenant, chained) else GONE
         else:
             found, note = await self._from_history(
                 tenant, spec, fields, traces_of([*before.items, *asked.input], holders)
             )
             if found is not None:
-                return _hosted(found, note=note)
+                return await self._going_on(found, note)
         container = await self._containers.create(tenant, name="", spec=spec, source_response_id=response_id)
         return replace(_hosted(container, note=note), is_new=True)
+
+    async def _going_on(self, container: ContainerRecord, note: str | None = None) -> ShellTarget:
+        """In a container that is there. The model is told before its first turn where its box is not."""
+        told = [each for each in (note, await self._containers.lost.note(container)) if each is not None]
+        return _hosted(container, note=" ".join(told) or None)
 
     def secrets(self, asked: ParsedRequest) -> tuple[GrantedSecret, ...]:
         """Those that the request asks for, for its own commands. Raises RequestInvalid."""
