@@ -38,7 +38,7 @@ class Gateway:
 
     `home` is below `directory` unless it is given (see `home_apart`).
     `config` is the text of its limpet.toml beside the runtime's section; `env` is added to a small environment of its own; `names` are
-    those that its host's resolver knows.
+    those that its host's resolver knows; `user` is whose process it is, which must be able to reach `directory` and to make `home`.
     """
 
     directory: Path
@@ -49,6 +49,7 @@ class Gateway:
     arguments: tuple[str, ...] = ()
     kill_point: KillPoint | None = None
     names: LocalNames | None = None
+    user: int | None = None
     process: Started | None = None
     url: str = ""
 
@@ -77,6 +78,7 @@ class Gateway:
                 errors=self.log,
                 kill_point=self.kill_point,
                 names=self.names,
+                user=self.user,
             ),
         )
         until = time.monotonic() + READY_SECONDS
@@ -145,6 +147,8 @@ def running(directory: Path, **settings: Any) -> Iterator[Gateway]:
 def lasting(directory: Path, **settings: Any) -> Iterator[Gateway]:
     """As `running`, for tests that restart it: its boxes live on when it stops, as they do by default. They end with the block."""
     with home_apart() as home:
+        if (user := settings.get("user")) is not None:
+            os.chown(home.parent, user, user)
         gateway = Gateway(directory, home=home, **settings).start()
         try:
             yield gateway

@@ -5,6 +5,7 @@ What is started so is a process of its own with the environment, working directo
 tests/cli, where the program is started as a person does it.
 """
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -56,7 +57,7 @@ _NOTHING = Path(os.devnull)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What a program finds. `output` and `errors` are files that are made anew; they may be the same, and terminals. `leads`: it
-    leads a session of its own."""
+    leads a session of its own; `user` is who it becomes, where that is not this process's user."""
 
     env: Mapping[str, str]
     directory: Path
@@ -66,6 +67,7 @@ class Surroundings:
     leads: bool = False
     kill_point: KillPoint | None = None
     names: LocalNames | None = None
+    user: int | None = None
 
 
 class Started:
@@ -127,12 +129,24 @@ def _run(arguments: list[str], surroundings: Surroundings) -> None:
     if surroundings.leads:
         os.setsid()
     _redirect(surroundings)
+    if surroundings.user is not None:
+        _become(surroundings.user)
     if surroundings.kill_point is not None:
         surroundings.kill_point.install()
     if surroundings.names is not None:
         surroundings.names.install()
     sys.argv = [str(Path(sys.executable).parent / "limpet"), *arguments]
     main()
+
+
+def _become(user: int) -> None:
+    """Make this process that user's, for good. Linux hides the /proc of such a process from itself until it is dumpable again."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    set_dumpable = 4  # prctl(2), PR_SET_DUMPABLE
+    if ctypes.CDLL(None, use_errno=True).prctl(set_dumpable, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "this process cannot be made dumpable")
 
 
 def _redirect(surroundings: Surroundings) -> None:

@@ -3,6 +3,7 @@ then no file of its home, no log, event, answer, row, and no memory of a box hol
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -15,12 +16,16 @@ import pytest
 from limpet.egress.secrets import encodings
 from tests.support.doors import Upstream, upstream
 from tests.support.gateway import Gateway, lasting
+from tests.support.homes import short_home
 from tests.support.host import eventually, processes_of
 from tests.support.local_names import LocalNames
 from tests.support.memory import found_in_process
+from tests.support.users import closed_way, user_of_this_worker
 from tests.wire.asking import container_of, output_files, referring_to, run, shell_blocks
 from tests.wire.conftest import RUNTIME
+from tests.wire.sockets import connected
 from tests.wire.streams import Stream
+from tests.wire.test_webhooks import Receiver, receiver
 
 pytestmark = pytest.mark.skipif(
     RUNTIME != "bubblewrap", reason="of the runtimes that are built only bubblewrap can hold a network"
@@ -43,6 +48,7 @@ class Yard:
 
     gateway: Gateway
     hosts: dict[str, Upstream]
+    hook: Receiver
     seen: list[str] = field(default_factory=list)
 
     def use(self, *names: str) -> str:
@@ -73,11 +79,15 @@ def asking(*secrets: dict[str, Any]) -> list[Any]:
 
 
 @contextmanager
-def planted(directory: Path) -> Iterator[Yard]:
+def planted(user: int | None) -> Iterator[Yard]:
+    """With its gateway as root, or as that user."""
     with ExitStack() as stack:
+        directory = stack.enter_context(short_home())
+        hook = stack.enter_context(receiver(directory))
         answers = {name: b"\n".join(sorted(encodings(value.encode()))) for name, value in VALUES.items()}
         hosts = {name: stack.enter_context(upstream(HOSTS[name], answer=answers[name])) for name in VALUES}
-        (directory / "ca.pem").write_text("".join(host.trust for host in hosts.values()))
+        trust = "".join(host.trust for host in hosts.values())
+        (directory / "ca.pem").write_text(trust + hook.trust.read_text())
         (directory / "file").write_text(VALUES["FROM_FILE"])
         (directory / "printed").write_text(VALUES["FROM_COMMAND"])
         wheres = {
@@ -89,12 +99,13 @@ def planted(directory: Path) -> Iterator[Yard]:
             '[server]\nlog_level = "debug"\n[features.server_tools.shell_limits]\nallowed_egress_hosts = ["*.good.example"]\n'
             f'allowed_egress_networks = ["127.0.0.0/8"]\nallowed_egress_ports = {[host.port for host in hosts.values()]}\n'
         )
+        config += f"[features.webhooks]\nallowed_networks = ['127.0.0.0/8']\nports = [{hook.port}]\n"
         for name, where in wheres.items():
             config += f"[features.server_tools.shell_limits.allowed_domain_secrets.{name}]\n{where}\n"
             config += f'allowed_hosts = ["{HOSTS[name]}"]\n'
         env = {"SSL_CERT_FILE": str(directory / "ca.pem"), "CANARY": VALUES["FROM_VARIABLE"]}
-        settings = {"runtime": RUNTIME, "config": config, "env": env, "names": LocalNames()}
-        yield Yard(stack.enter_context(lasting(directory, **settings)), hosts)
+        settings = {"runtime": RUNTIME, "config": config, "env": env, "names": LocalNames(), "user": user}
+        yield Yard(stack.enter_context(lasting(directory, **settings)), hosts, hook)
 
 
 def work(yard: Yard) -> list[str]:
@@ -103,6 +114,15 @@ def work(yard: Yard) -> list[str]:
     first = yard.told(
         run(client, yard.use("INLINE", *wheres()), "env; set", tools=asking(inline("INLINE"), *OPERATORS))
     )
+    policy = asking(inline("INLINE"))
+    with connected(yard.gateway) as socket:
+        answered = socket.response(input=shell_blocks(yard.use("INLINE"), "env"), tools=policy)
+        assert answered["status"] == "completed"
+        yard.seen.append(json.dumps(socket.received))
+    client.webhooks.create(name="told", url=yard.hook.url, event_types=["response.completed"])
+    yard.told(run(client, yard.use("INLINE"), tools=policy, background=True))
+    eventually(lambda: bool(yard.hook.posted), within=30)
+    yard.seen += [body.decode() for _, body in yard.hook.posted]
     with yard.gateway.http() as http:
         body = {"model": "limpet/script", "input": shell_blocks(yard.use("INLINE")), "stream": True}
         body |= {"tools": asking(inline("INLINE")), "previous_response_id": first.id}
@@ -178,8 +198,14 @@ def holds(data: bytes) -> bool:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may look into the memory of boxes of other users")
-def test_no_canary_is_left_anywhere_after_every_kind_of_work_and_a_killed_gateway(tmp_path: Path) -> None:
-    with planted(tmp_path) as yard:
+@pytest.mark.parametrize("kind", ["root", "user"])
+def test_no_canary_is_left_anywhere_after_every_kind_of_work_and_a_killed_gateway(kind: str) -> None:
+    if kind == "user" and (closed := closed_way(Path(sys.executable))):
+        pytest.skip(f"an ordinary user cannot run this Python: {closed} lets nobody else pass")
+    user = user_of_this_worker() if kind == "user" else None
+    with planted(user) as yard:
+        assert yard.gateway.process is not None
+        assert Path(f"/proc/{yard.gateway.process.pid}").stat().st_uid == (user or 0)
         containers = work(yard)
         yard.gateway.kill()
         for name, host in yard.hosts.items():

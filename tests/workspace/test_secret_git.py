@@ -99,7 +99,7 @@ def git_server(root: Path) -> Iterator[tuple[int, ssl.SSLContext, list[str]]]:
 
 @pytest.mark.skipif(not BACKEND.exists(), reason="git's own HTTP server is not installed here")
 @pytest.mark.parametrize(
-    "recipe, hosts", [(AS_A_HEADER, ()), (AS_A_HELPER, (HOST,))], ids=["for a secret's host", "for an allowed host"]
+    "recipe, hosts", [(AS_A_HEADER, ()), (AS_A_HELPER, (HOST,))], ids=["for_a_secrets_host", "for_an_allowed_host"]
 )
 async def test_git_clones_and_pushes_with_a_credential_that_is_not_in_the_box(
     home: Path, tmp_path: Path, recipe: str, hosts: tuple[str, ...]
