@@ -11,59 +11,59 @@ from tests.guard.bypasses import BYPASSES, READERS
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("text", BYPASSES)
-async def test_no_way_around_the_allowed_commands_is_allowed(parser: Parser, text: str) -> None:
-    verdict = await Judge(Policy(allowed_commands=READERS), parser=parser).judge(Command(what=Script(text)))
+async def test_no_way_around_the_allowed_commands_is_allowed(parser: Parser) -> None:
+    for text in BYPASSES:
+        verdict = await Judge(Policy(allowed_commands=READERS), parser=parser).judge(Command(what=Script(text)))
 
-    assert isinstance(verdict, Denied)
-    assert verdict.rule == "allowed_commands"
-    assert verdict.reason.endswith(".")
-    assert verdict.remedy.endswith(".")
+        assert isinstance(verdict, Denied), text
+        assert verdict.rule == "allowed_commands", text
+        assert verdict.reason.endswith("."), text
+        assert verdict.remedy.endswith("."), text
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    "text",
-    [
-        "rsync -e 'rm x' a b",
-        "rsync --rsh='rm x' a b",
-        "rsync $X a b",
-        "split --filter='rm x' f",
-        "zip -TT 'rm x' a b",
-        "man -P 'rm x' ls",
-        "scp -S ./x a b:",
-        "scp -oProxyCommand='rm x' a b:",
-        "fd -x rm",
-        "sqlite3 a '.shell rm x'",
-        "psql -c '\\! rm x'",
-        "mysql -e '\\! rm x'",
-        "ip netns exec a rm x",
-        'gawk \'BEGIN { SYMTAB["ARGV"][1] = "/etc/passwd" }\' x',
-        "tar --transform='s,^,/etc/,' -xf a",
-    ],
-)
-async def test_a_program_that_is_allowed_runs_no_other_by_its_options(parser: Parser, text: str) -> None:
-    policy = Policy(allowed_commands=frozenset({text.split()[0]}))
-
-    verdict = await Judge(policy, parser=parser).judge(Command(what=Script(text)))
-
-    assert isinstance(verdict, Denied)
-    assert verdict.rule == "allowed_commands"
+RUNNING_OTHERS = [
+    "rsync -e 'rm x' a b",
+    "rsync --rsh='rm x' a b",
+    "rsync $X a b",
+    "split --filter='rm x' f",
+    "zip -TT 'rm x' a b",
+    "man -P 'rm x' ls",
+    "scp -S ./x a b:",
+    "scp -oProxyCommand='rm x' a b:",
+    "fd -x rm",
+    "sqlite3 a '.shell rm x'",
+    "psql -c '\\! rm x'",
+    "mysql -e '\\! rm x'",
+    "ip netns exec a rm x",
+    'gawk \'BEGIN { SYMTAB["ARGV"][1] = "/etc/passwd" }\' x',
+    "tar --transform='s,^,/etc/,' -xf a",
+]
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    "text",
-    [
-        "rsync -a --delete a/ b/",
-        "split -l 10 f",
-        "zip -r a b",
-        "scp a b:",
-        "sqlite3 a 'select 1'",
-        "psql -c 'select 1'",
-    ],
-)
-async def test_an_allowed_program_in_its_plain_form_passes(parser: Parser, text: str) -> None:
-    policy = Policy(allowed_commands=frozenset({text.split()[0]}))
+async def test_a_program_that_is_allowed_runs_no_other_by_its_options(parser: Parser) -> None:
+    for text in RUNNING_OTHERS:
+        policy = Policy(allowed_commands=frozenset({text.split()[0]}))
 
-    assert isinstance(await Judge(policy, parser=parser).judge(Command(what=Script(text))), Allowed)
+        verdict = await Judge(policy, parser=parser).judge(Command(what=Script(text)))
+
+        assert isinstance(verdict, Denied), text
+        assert verdict.rule == "allowed_commands", text
+
+
+PLAIN = [
+    "rsync -a --delete a/ b/",
+    "split -l 10 f",
+    "zip -r a b",
+    "scp a b:",
+    "sqlite3 a 'select 1'",
+    "psql -c 'select 1'",
+]
+
+
+@pytest.mark.anyio
+async def test_an_allowed_program_in_its_plain_form_passes(parser: Parser) -> None:
+    for text in PLAIN:
+        policy = Policy(allowed_commands=frozenset({text.split()[0]}))
+
+        assert isinstance(await Judge(policy, parser=parser).judge(Command(what=Script(text))), Allowed), text

@@ -203,30 +203,30 @@ NOT_ASKED = [
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("text", REFUSED)
-async def test_what_breaks_a_machine_is_refused_by_default_and_only_by_default(parser: Parser, text: str) -> None:
-    denied = await verdict(parser, text, Policy())
+async def test_what_breaks_a_machine_is_refused_by_default_and_only_by_default(parser: Parser) -> None:
+    for text in REFUSED:
+        denied = await verdict(parser, text, Policy())
 
-    assert isinstance(denied, Denied)
-    assert denied.rule == "blocked_commands"
-    assert await verdict(parser, text, Policy(blocks_platform_defaults=False)) == Allowed()
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("text", ASKED)
-async def test_what_destroys_needs_a_yes_where_the_policy_asks(parser: Parser, text: str) -> None:
-    asked = await verdict(parser, text, Policy(confirm_destructive=True))
-
-    assert isinstance(asked, NeedsApproval)
-    assert asked.rule == "confirm_destructive"
-    assert asked.digest == digest(Command(what=Script(text)))
-    assert await verdict(parser, text, Policy()) == Allowed()
+        assert isinstance(denied, Denied), text
+        assert denied.rule == "blocked_commands", text
+        assert await verdict(parser, text, Policy(blocks_platform_defaults=False)) == Allowed(), text
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("text", NOT_ASKED)
-async def test_what_only_looks_destructive_is_not_asked_about(parser: Parser, text: str) -> None:
-    assert await verdict(parser, text, Policy(confirm_destructive=True)) == Allowed()
+async def test_what_destroys_needs_a_yes_where_the_policy_asks(parser: Parser) -> None:
+    for text in ASKED:
+        asked = await verdict(parser, text, Policy(confirm_destructive=True))
+
+        assert isinstance(asked, NeedsApproval), text
+        assert asked.rule == "confirm_destructive", text
+        assert asked.digest == digest(Command(what=Script(text))), text
+        assert await verdict(parser, text, Policy()) == Allowed(), text
+
+
+@pytest.mark.anyio
+async def test_what_only_looks_destructive_is_not_asked_about(parser: Parser) -> None:
+    for text in NOT_ASKED:
+        assert await verdict(parser, text, Policy(confirm_destructive=True)) == Allowed(), text
 
 
 @pytest.mark.anyio

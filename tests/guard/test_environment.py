@@ -1,7 +1,5 @@
 """Variables: what comes from the host, what a call may set, whose values are secrets."""
 
-import pytest
-
 from limpet.core.secret import Secret
 from limpet.guard.policy.environment import NON_INTERACTIVE, is_dangerous, judge_environment, looks_secret, secrets_in
 from limpet.guard.policy.verdict import Allowed, Denied
@@ -16,13 +14,13 @@ PAGER EDITOR VISUAL LESSOPEN MANPAGER HTTP_PROXY HTTPS_PROXY https_proxy all_pro
 """.split()
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_call_may_not_set_what_programs_run_load_or_trust(name: str) -> None:
-    verdict = judge_environment({"OK": "1", name: "x"}, allowed=frozenset())
+def test_a_call_may_not_set_what_programs_run_load_or_trust() -> None:
+    for name in REFUSED:
+        verdict = judge_environment({"OK": "1", name: "x"}, allowed=frozenset())
 
-    assert isinstance(verdict, Denied)
-    assert (verdict.rule, name in verdict.reason) == ("environment", True)
-    assert judge_environment({name: "x"}, allowed=frozenset({name})) == Allowed()
+        assert isinstance(verdict, Denied), name
+        assert (verdict.rule, name in verdict.reason) == ("environment", True), name
+        assert judge_environment({name: "x"}, allowed=frozenset({name})) == Allowed(), name
 
 
 def test_a_refusal_names_every_name_and_no_value() -> None:
@@ -36,11 +34,12 @@ def test_a_refusal_names_every_name_and_no_value() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["DEBUG", "NODE_ENV", "GIT_AUTHOR_NAME", "PYTHONUNBUFFERED", "LC_ALL", "TZ", "MY_PATH", "CC"]
-)
-def test_ordinary_names_may_be_set(name: str) -> None:
-    assert judge_environment({name: "x"}, allowed=frozenset()) == Allowed()
+ORDINARY = ["DEBUG", "NODE_ENV", "GIT_AUTHOR_NAME", "PYTHONUNBUFFERED", "LC_ALL", "TZ", "MY_PATH", "CC"]
+
+
+def test_ordinary_names_may_be_set() -> None:
+    for name in ORDINARY:
+        assert judge_environment({name: "x"}, allowed=frozenset()) == Allowed(), name
 
 
 def test_the_defaults_keep_programs_from_asking_paging_and_colouring() -> None:
@@ -50,20 +49,20 @@ def test_the_defaults_keep_programs_from_asking_paging_and_colouring() -> None:
     assert not is_dangerous("CI")
 
 
-@pytest.mark.parametrize(
-    "name",
-    "API_KEY OPENAI_API_KEY DB_PASSWORD MYSQL_PWD GITHUB_TOKEN AWS_SECRET_ACCESS_KEY npm_config__authToken SESSION_JWT apikey"
-    " BASIC_AUTH SENTRY_DSN PRIVATE_KEY GOOGLE_CREDENTIALS TOKEN".split(),
-)
-def test_names_of_secrets(name: str) -> None:
-    assert looks_secret(name)
+NAMES_OF_SECRETS = """
+API_KEY OPENAI_API_KEY DB_PASSWORD MYSQL_PWD GITHUB_TOKEN AWS_SECRET_ACCESS_KEY npm_config__authToken SESSION_JWT apikey
+BASIC_AUTH SENTRY_DSN PRIVATE_KEY GOOGLE_CREDENTIALS TOKEN
+""".split()
 
 
-@pytest.mark.parametrize(
-    "name", "PATH PWD OLDPWD KEYBOARD AUTHOR GIT_AUTHOR_NAME TOKENIZERS_PARALLELISM MONKEY COMPASS LANG".split()
-)
-def test_names_that_only_look_a_little_like_it(name: str) -> None:
-    assert not looks_secret(name)
+def test_names_of_secrets() -> None:
+    for name in NAMES_OF_SECRETS:
+        assert looks_secret(name), name
+
+
+def test_names_that_only_look_a_little_like_it() -> None:
+    for name in "PATH PWD OLDPWD KEYBOARD AUTHOR GIT_AUTHOR_NAME TOKENIZERS_PARALLELISM MONKEY COMPASS LANG".split():
+        assert not looks_secret(name), name
 
 
 def test_values_that_stand_everywhere_are_not_taken_for_secrets() -> None:

@@ -18,6 +18,6 @@ CASES = [
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("policy, text", CASES, ids=[text for _, text in CASES])
-async def test_an_everyday_command_passes(parser: Parser, policy: Policy, text: str) -> None:
-    assert await Judge(policy, parser=parser).judge(Command(what=Script(text))) == Allowed()
+async def test_an_everyday_command_passes(parser: Parser) -> None:
+    for policy, text in CASES:
+        assert await Judge(policy, parser=parser).judge(Command(what=Script(text))) == Allowed(), text

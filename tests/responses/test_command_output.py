@@ -94,12 +94,12 @@ def test_the_models_copy_sums_what_was_left_out_and_still_names_the_file() -> No
     assert copied(stdout, limit=10, most=20) == (f"{'h' * 10}{marker.replace('1000', '1020')}{'t' * 10}", "")
 
 
-@pytest.mark.parametrize("limit", range(1, 140))
-def test_the_marker_of_an_item_is_never_cut_in_two(limit: int) -> None:
-    marker = "\n... [7 bytes left out; the whole stdout, 47 bytes, is in /mnt/data/limpet-output/x.stdout] ...\n"
-    shown, _ = copied("h" * 20 + marker + "t" * 20, limit=limit)
-    assert shown.count("bytes left out") + shown.count("characters left out") == 1
-    assert "/mnt/data/limpet-output/x.stdout] ...\n" in shown
+def test_the_marker_of_an_item_is_never_cut_in_two() -> None:
+    for limit in range(1, 140):
+        marker = "\n... [7 bytes left out; the whole stdout, 47 bytes, is in /mnt/data/limpet-output/x.stdout] ...\n"
+        shown, _ = copied("h" * 20 + marker + "t" * 20, limit=limit)
+        assert shown.count("bytes left out") + shown.count("characters left out") == 1, limit
+        assert "/mnt/data/limpet-output/x.stdout] ...\n" in shown, limit
 
 
 def test_an_item_that_another_server_made_without_streams_is_taken_as_empty() -> None:

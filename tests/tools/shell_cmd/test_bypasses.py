@@ -3,8 +3,6 @@
 import re
 import shlex
 
-import pytest
-
 from limpet.tools.shell_cmd.programs import refuse_program
 from tests.guard.bypasses import EVALUATORS
 from tests.guard.bypasses_of_programs import LANGUAGES, WRAPPED
@@ -40,12 +38,12 @@ def argv(text: str) -> tuple[str, ...] | None:
 CASES = [text for text in (*EVALUATORS, *WRAPPED, *LANGUAGES) if argv(text) is not None]
 
 
-@pytest.mark.parametrize("text", CASES)
-def test_a_way_around_the_guard_is_none_around_shell_cmd(text: str) -> None:
-    words = argv(text)
-    assert words
+def test_a_way_around_the_guard_is_none_around_shell_cmd() -> None:
+    for text in CASES:
+        words = argv(text)
+        assert words, text
 
-    assert (refuse_program(words[0], words[1:]) is None) == (text in PASSING)
+        assert (refuse_program(words[0], words[1:]) is None) == (text in PASSING), text
 
 
 def test_the_corpus_has_every_exception() -> None:
@@ -53,44 +51,42 @@ def test_the_corpus_has_every_exception() -> None:
     assert set(PASSING) <= set(CASES)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("git", "-C", ".", "clone", "-u", "id", "x"),
-        ("git", "--git-dir", "x", "rebase", "-x", "id"),
-        ("find", ".", "-files0-from", "x"),
-        ("tar", "-xPf", "a.tar"),
-        ("tar", "-cf", "a.tar", "-T", "list"),
-        ("env", "BASH_FUNC_ls%%=() { id; }", "ls"),
-        ("awk", 'BEGIN { SYMTAB["ARGV"][1] = "/etc/passwd" } { print }', "x"),
-        ("sed", "--sandbox", "-f", "x", "--nonsense"),
-        ("psql", "-c", "\\! id"),
-        ("mysql", "-e", "\\! id"),
-        ("ip", "-n", "a", "netns", "exec", "a", "id"),
-    ],
-    ids=" ".join,
-)
-def test_what_the_guard_knew_alone_is_refused(words: tuple[str, ...]) -> None:
-    assert refuse_program(words[0], words[1:]) is not None
+RUNNING_OTHERS = [
+    ("git", "-C", ".", "clone", "-u", "id", "x"),
+    ("git", "--git-dir", "x", "rebase", "-x", "id"),
+    ("find", ".", "-files0-from", "x"),
+    ("tar", "-xPf", "a.tar"),
+    ("tar", "-cf", "a.tar", "-T", "list"),
+    ("env", "BASH_FUNC_ls%%=() { id; }", "ls"),
+    ("awk", 'BEGIN { SYMTAB["ARGV"][1] = "/etc/passwd" } { print }', "x"),
+    ("sed", "--sandbox", "-f", "x", "--nonsense"),
+    ("psql", "-c", "\\! id"),
+    ("mysql", "-e", "\\! id"),
+    ("ip", "-n", "a", "netns", "exec", "a", "id"),
+]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("env", "NODE_ENV=production", "node", "x.js"),
-        ("git", "switch", "-c", "new"),
-        ("git", "-C", "below", "status"),
-        ("awk", '{ print $1 " > " $2 }', "x"),
-        ("awk", "-f", "x.awk", "y"),
-        ("sed", "-f", "x.sed", "y"),
-        ("sed", "-n", "/a/,/b/p;5q", "x"),
-        ("tar", "-xzf", "x.tgz", "-C", "below"),
-        ("find", ".", "-name", "*.py", "-newer", "x", "-print0"),
-        ("psql", "-c", "select 1"),
-        ("mysql", "-e", "select 1"),
-        ("ip", "addr", "show"),
-    ],
-    ids=" ".join,
-)
-def test_what_runs_nothing_else_passes(words: tuple[str, ...]) -> None:
-    assert refuse_program(words[0], words[1:]) is None
+def test_what_the_guard_knew_alone_is_refused() -> None:
+    for words in RUNNING_OTHERS:
+        assert refuse_program(words[0], words[1:]) is not None, words
+
+
+RUNNING_NOTHING_ELSE = [
+    ("env", "NODE_ENV=production", "node", "x.js"),
+    ("git", "switch", "-c", "new"),
+    ("git", "-C", "below", "status"),
+    ("awk", '{ print $1 " > " $2 }', "x"),
+    ("awk", "-f", "x.awk", "y"),
+    ("sed", "-f", "x.sed", "y"),
+    ("sed", "-n", "/a/,/b/p;5q", "x"),
+    ("tar", "-xzf", "x.tgz", "-C", "below"),
+    ("find", ".", "-name", "*.py", "-newer", "x", "-print0"),
+    ("psql", "-c", "select 1"),
+    ("mysql", "-e", "select 1"),
+    ("ip", "addr", "show"),
+]
+
+
+def test_what_runs_nothing_else_passes() -> None:
+    for words in RUNNING_NOTHING_ELSE:
+        assert refuse_program(words[0], words[1:]) is None, words
