@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 _READY_WITHIN = 120
 _PROGRAMS = ("dockerd", "containerd", "runc")
 _PROGRAMS_INSIDE = (
-    "bash sh sed grep setsid awk cmp curl cat chmod cp cut date env head id ls mkdir mkfifo mv printf rm seq sleep sort stty tail"
+    "bash sh sed grep setsid awk cmp curl cat chmod cp cut date env head id ln ls mkdir mkfifo mv printf rm seq sleep sort stty tail"
     " touch tr true wc whoami yes"
 )
 
@@ -40,6 +41,46 @@ def docker_daemon(room: Path, *, storage: str = "overlay2") -> Iterator[str]:
             daemon.terminate()
             daemon.wait(60)
             remove_groups(room.name)
+
+
+@contextmanager
+def podman_service(room: Path) -> Iterator[str]:
+    """The address of podman's service, which speaks the same interface."""
+    if missing := [program for program in ("podman", "conmon", "runc") if which(program) is None]:
+        pytest.skip(f"{', '.join(missing)} is not installed (apt-get install podman)")
+    places = ["--root", str(room / "root"), "--runroot", str(room / "run"), "--tmpdir", str(room / "tmp")]
+    managed = [
+        "--storage-driver",
+        "vfs",
+        "--cgroup-manager",
+        "cgroupfs",
+        "--events-backend",
+        "none",
+        "--runtime",
+        "runc",
+    ]
+    path = room / "podman.sock"
+    words = ["podman", *places, *managed, "system", "service", "--time=0", f"unix://{path}"]
+    with (room / "log").open("wb") as log:
+        service = subprocess.Popen(words, stdout=log, stderr=log)
+        try:
+            _until_accepting(path, service, room / "log")
+            yield f"unix://{path}"
+        finally:
+            service.terminate()
+            service.wait(60)
+            remove_groups(room.name)
+
+
+def _until_accepting(path: Path, service: "subprocess.Popen[bytes]", log: Path) -> None:
+    for _ in range(_READY_WITHIN * 20):
+        if service.poll() is not None:
+            pytest.skip(f"podman's service does not run here: {log.read_text()[-500:]}")
+        with socket.socket(socket.AF_UNIX) as tried, suppress(OSError):
+            tried.connect(str(path))
+            return
+        time.sleep(0.05)
+    pytest.fail(f"podman's service was not ready within {_READY_WITHIN} s: {log.read_text()[-2000:]}")
 
 
 def _wait_for(ready: socket.socket, daemon: "subprocess.Popen[bytes]", log: Path) -> None:
@@ -91,5 +132,8 @@ def import_image(address: str, root: Path, reference: str, *settings: str) -> No
         archive.seek(0)
         api = docker.APIClient(base_url=address, version="auto")
         repository, _, tag = reference.partition(":")
-        api.import_image_from_data(archive.read(), repository=repository, tag=tag, changes=list(settings))
+        # podman drops the tag here.
+        made = f"{repository}-untagged"
+        api.import_image_from_data(archive.read(), repository=made, changes=list(settings))
+        api.tag(made, repository, tag)
         api.close()

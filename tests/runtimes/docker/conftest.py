@@ -1,15 +1,16 @@
-"""One engine for all tests of this folder, which has one small image, also by the name of the default one."""
+"""Engines for the tests of this folder, one of each kind for all, which have one small image."""
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.container_engines import docker_daemon, import_image, small_root
+from tests.support.container_engines import docker_daemon, import_image, podman_service, small_root
 
 IMAGE = "limpet-tests/small:1"
 
@@ -37,18 +38,36 @@ class DockerEngine:
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[DockerEngine]:
+def docker_engine() -> Iterator[DockerEngine]:
+    """Docker's, with the image by the name of the default one too."""
+    with _of(docker_daemon) as engine:
+        _tag_as_default(engine)
+        yield engine
+
+
+@pytest.fixture(scope="session", params=["docker", "podman"])
+def each_engine(request: pytest.FixtureRequest) -> Iterator[DockerEngine]:
+    """Docker's, and podman's that speaks as it does."""
+    if request.param == "docker":
+        yield request.getfixturevalue("docker_engine")
+        return
+    with _of(podman_service) as engine:
+        yield engine
+
+
+@contextmanager
+def _of(service: Callable[[Path], AbstractContextManager[str]]) -> Iterator[DockerEngine]:
     pytest.importorskip("docker", reason="the package docker is not installed")
     if os.geteuid() != 0:
         pytest.skip("only root can start an engine of containers")
     with tempfile.TemporaryDirectory(prefix="ld-") as name:
         room = Path(name)
         room.chmod(0o711)
-        with docker_daemon(room) as address:
-            import_image(address, small_root(room / "root"), IMAGE, "ENV GREETING=hello PATH=/opt/bin:/usr/bin:/bin")
-            engine = DockerEngine(address)
-            _tag_as_default(engine)
-            yield engine
+        with service(room) as address:
+            import_image(
+                address, small_root(room / "image"), IMAGE, "ENV GREETING=hello", "ENV PATH=/opt/bin:/usr/bin:/bin"
+            )
+            yield DockerEngine(address)
 
 
 def _tag_as_default(engine: DockerEngine) -> None:

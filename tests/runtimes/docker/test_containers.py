@@ -21,6 +21,13 @@ from tests.support.doors import upstream
 from tests.workspace.test_network import GOOD, curl, reaching
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def engine(each_engine: DockerEngine) -> DockerEngine:
+    return each_engine
+
+
 OWNER = """
 import json, sys, anyio
 from dataclasses import asdict

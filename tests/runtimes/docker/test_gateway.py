@@ -10,8 +10,10 @@ from tests.wire.asking import container_of, printed, run
 _SERVICE = "(while :; do date +%s%N > beat; sleep 0.1; done) > /dev/null 2>&1 & echo one > kept; cat /etc/issue"
 
 
-def test_a_chain_its_files_and_its_service_outlive_a_killed_gateway(engine: DockerEngine, tmp_path: Path) -> None:
-    with lasting(tmp_path, runtime="docker", env={"DOCKER_HOST": engine.address}) as gateway:
+def test_a_chain_its_files_and_its_service_outlive_a_killed_gateway(
+    docker_engine: DockerEngine, tmp_path: Path
+) -> None:
+    with lasting(tmp_path, runtime="docker", env={"DOCKER_HOST": docker_engine.address}) as gateway:
         client = gateway.client()
         first = run(client, _SERVICE)
         assert printed(first) == "of the image\n"
@@ -27,7 +29,7 @@ def test_a_chain_its_files_and_its_service_outlive_a_killed_gateway(engine: Dock
         assert {"/mnt/data/out.txt", "/mnt/data/kept", uploaded.path} <= names
 
         client.containers.delete(container_of(first))
-        eventually(lambda: not _containers(engine))
+        eventually(lambda: not _containers(docker_engine))
 
 
 def _containers(engine: DockerEngine) -> list[object]:

@@ -16,11 +16,11 @@ BOUND = 60.0
 
 
 @pytest.fixture(scope="module")
-def results(engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Result]:
+def results(docker_engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Result]:
     """Of every case, by its name."""
     room = tmp_path_factory.mktemp("promises")
     with short_home() as home:
-        return anyio.run(_ask_all, engine, home, room)
+        return anyio.run(_ask_all, docker_engine, home, room)
 
 
 async def _ask_all(engine: DockerEngine, home: Path, room: Path) -> Mapping[str, Result]:

@@ -1,6 +1,7 @@
 """What a container is made of: its directories on this host, and what the engine is asked for. Makes files; starts nothing."""
 
 import os
+import resource
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -100,6 +101,8 @@ def _config(plan: ContainerPlan, environment: Mapping[str, str], orphan_grace: f
     """What the agent is told; which shell the image has it finds out itself."""
     lifetime = plan.spec.lifetime
     bounds = groups.of_each_process(plan.limits, whole_box=True)
+    if plan.becomes is None:
+        del bounds["RLIMIT_NPROC"]  # it would count what that user runs on the host; the engine bounds the container's
     return {
         "boot_id": plan.boot_id,
         "ttl": lifetime.seconds if isinstance(lifetime, TimeToLive) else None,
@@ -162,11 +165,22 @@ def _host_config(plan: ContainerPlan) -> dict[str, Any]:
         "PidsLimit": (limits.processes + _SPARE_PROCESSES) if limits.processes else 0,
         "CpuPeriod": _CPU_PERIOD,
         "CpuQuota": max(1000, int((limits.cpus or 0) * _CPU_PERIOD)) if limits.cpus else 0,
-        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}, *_own_bounds()],
         "RestartPolicy": {"Name": "no"},
         "AutoRemove": False,
         "LogConfig": {"Type": "json-file", "Config": {"max-size": "64k", "max-file": "1"}},
     }
+
+
+def _own_bounds() -> Iterator[dict[str, Any]]:
+    """Those of the agent; each command gets its own. podman asks for a million of both by itself, which not every host gives."""
+    for name, number, wanted in (
+        ("nofile", resource.RLIMIT_NOFILE, 1 << 20),
+        ("nproc", resource.RLIMIT_NPROC, 1 << 14),
+    ):
+        hard = resource.getrlimit(number)[1]
+        most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        yield {"Name": name, "Soft": most, "Hard": most}
 
 
 def _mounts(plan: ContainerPlan) -> Iterator[dict[str, Any]]:
