@@ -135,10 +135,12 @@ async def test_no_descriptor_is_left(runtime: LocalRuntime) -> None:
     assert await once("second") == first
 
 
-async def test_a_dead_agent_is_a_sandbox_that_is_gone(runtime: LocalRuntime) -> None:
+async def test_a_dead_agent_is_a_sandbox_that_is_gone_with_all_that_ran_in_it(runtime: LocalRuntime) -> None:
     box = await runtime.create(SandboxSpec(name="one"))
-    process = await box.start(Command(what=Script("echo $$; exec sleep 300")), "1")
-    pid = int((await anext(aiter(process.output()))).data)
+    await run(box, "(setsid env -i /bin/sleep 300 > /dev/null 2>&1 &)", "0")
+    process = await box.start(Command(what=Script("echo ready; exec sleep 300")), "1")
+    await anext(aiter(process.output()))
+    kept = descendants(box.ref.facts["pid"])
 
     os.kill(box.ref.facts["pid"], signal.SIGKILL)
 
@@ -147,7 +149,8 @@ async def test_a_dead_agent_is_a_sandbox_that_is_gone(runtime: LocalRuntime) -> 
         await box.touch()
     with pytest.raises(SandboxGone):
         await box.start(Command(what=Script("true")), "2")
-    os.kill(pid, signal.SIGKILL)  # the one thing that local cannot clear up
+    await until_gone(kept)
+    assert len(kept) >= 2
     with anyio.fail_after(5):
         while Path(box.ref.facts["directory"]).exists():
             await anyio.sleep(0.01)

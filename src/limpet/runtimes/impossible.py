@@ -5,7 +5,7 @@ import posixpath
 import re
 
 from limpet.core.command import Argv, Command, Script
-from limpet.core.errors import BadCommand, BadEnvironmentName, OfferMissing
+from limpet.core.errors import BadCommand, BadEnvironmentName, BootFailed, OfferMissing
 from limpet.core.ports import Offer, SandboxSpec, TimeToLive
 
 # Linux refuses one argument, and one variable, longer than this (MAX_ARG_STRLEN, execve(2)).
@@ -18,6 +18,7 @@ LONGEST_SCRIPT = LONGEST_COMMAND - (192 << 10)
 _BESIDE = 1 + 8
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME_OF_A_SANDBOX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def refuse_impossible(command: Command, offers: frozenset[Offer], runtime: str, *, shell: str = "/bin/bash") -> None:
@@ -84,7 +85,10 @@ def is_encodable(text: str) -> bool:
 
 
 def refuse_impossible_spec(spec: SandboxSpec, offers: frozenset[Offer], runtime: str) -> None:
-    """Raise OfferMissing for the first thing in `spec` that `offers` does not hold; BadEnvironmentName for a bad name."""
+    """Raise OfferMissing for the first thing in `spec` that `offers` does not hold; BadEnvironmentName for a variable, and BootFailed for a
+    sandbox, whose name cannot be one."""
+    if not _NAME_OF_A_SANDBOX.fullmatch(spec.name):
+        raise BootFailed(f"{spec.name!r} cannot be its name. Use 1 to 64 letters, digits, _ and -.")
     for name in spec.env:
         if not _NAME.fullmatch(name):
             raise BadEnvironmentName(name)

@@ -118,3 +118,23 @@ def mapped_without_a_name(pid: int) -> list[tuple[int, str]]:
 def _unpadded(addresses: bytes) -> str:
     """As map_files names them; maps shows low ones with leading zeros."""
     return "-".join(f"{int(address, 16):x}" for address in addresses.split(b"-"))
+
+
+def children_of(pid: int) -> set[int]:
+    """Every process below this one, for hosts where no cgroup lists them. They may end while they are looked at."""
+    found: set[int] = set()
+    pending = [pid]
+    while pending:
+        parent = pending.pop()
+        for thread in _threads(parent):
+            new = set(numbers(read(f"/proc/{parent}/task/{thread}/children"))) - found
+            found |= new
+            pending += new
+    return found
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []  # it has ended

@@ -20,8 +20,8 @@ from limpet.core.ports import Limits, Sandbox
 from limpet.runtimes import procfs
 from limpet.runtimes.agent import wire
 from limpet.runtimes.bubblewrap import BubblewrapRuntime, BubblewrapSettings
-from limpet.runtimes.bubblewrap.limits.disk_looks import children_of
 from limpet.runtimes.bubblewrap.limits.disk_usage import used_by
+from limpet.runtimes.procfs import children_of
 from tests.runtimes.bubblewrap.boxes import begin, box_of, run
 from tests.support.runtimes import opened
 from tests.support.users import again_as_an_ordinary_user

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from limpet.runtimes.bubblewrap.limits.disk_looks import children_of
+from limpet.runtimes.procfs import children_of
 
 _COME_AND_GO = """
 import os

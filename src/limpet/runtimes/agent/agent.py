@@ -274,14 +274,10 @@ def main(
     """Be the agent of a sandbox. Returns when it shall end. In a box everything dies with this process; a "bare" agent kills what is
     below it and removes the directory "temporary", where there is one. The host comes by `listener`, or is there by `connection`."""
     tree.hide_self()
+    if config["bare"]:
+        bare.stay_above(str(config["temporary"]))
     kept = {end for end in (listener, connection, spool, lifeline, memory, processes) if end is not None}
-    for name in os.listdir("/proc/self/fd"):
-        descriptor = int(name)
-        if descriptor > 2 and descriptor not in kept:
-            try:
-                os.close(descriptor)
-            except OSError:
-                continue  # the one that listed the directory
+    bare.close_all_but(kept)
     for descriptor in kept:
         os.set_inheritable(descriptor, False)
     _raise_walls(config["walls"])
@@ -321,6 +317,4 @@ def _run_bare(agent: Agent, temporary: str) -> None:
     try:
         agent.run()
     finally:
-        bare.end_all()
-        if temporary:
-            bare.remove(temporary)
+        bare.clear(temporary)

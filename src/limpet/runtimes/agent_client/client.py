@@ -186,12 +186,19 @@ class Client:
 
     # What is asked
 
-    async def greet(self) -> Greeted:
-        """Who it is. Raises SandboxGone."""
-        answer = await self.ask(wire.HELLO, {"version": wire.VERSION})
-        if not isinstance(answer, Greeted):
-            raise SandboxGone("Its agent does not greet.")
-        return answer
+    async def greet(self, boot_id: str, *, within: float) -> None:
+        """Return once the agent of that boot has answered, in so many seconds. Raises SandboxGone; the connection is closed then."""
+        try:
+            with anyio.fail_after(within):
+                answer = await self.ask(wire.HELLO, {"version": wire.VERSION})
+        except BaseException as error:
+            self.close()
+            if isinstance(error, TimeoutError):
+                raise SandboxGone(f"Its agent did not answer within {within:.0f} s.") from error
+            raise
+        if not isinstance(answer, Greeted) or (answer.version, answer.boot_id) != (wire.VERSION, boot_id):
+            self.close()
+            raise SandboxGone("Another one has taken its place, or one of another version.")
 
     async def ask(
         self, kind: int, values: Mapping[str, object], *, heard: Callable[[Answer], None] | None = None

@@ -20,13 +20,13 @@ from limpet.core.box_directories import DATA
 from limpet.core.errors import BootFailed
 from limpet.core.ports import SandboxSpec, TimeToLive
 from limpet.runtimes import procfs
+from limpet.runtimes.agent_client.agent_process import AgentProcess, started_at
 from limpet.runtimes.agent_client.payload import in_memory, payload, starter
 from limpet.runtimes.bubblewrap import seccomp, walls
-from limpet.runtimes.bubblewrap.ending import started_at
 from limpet.runtimes.bubblewrap.layout import ENVIRONMENT, HOST_NAME, USER, Layout
 from limpet.runtimes.bubblewrap.limits import groups
 from limpet.runtimes.bubblewrap.limits.groups import Groups
-from limpet.runtimes.bubblewrap.settings import AgentProcess, BoxPaths, BubblewrapSettings
+from limpet.runtimes.bubblewrap.settings import BoxPaths, BubblewrapSettings
 
 _ISOLATED = (
     *("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),

@@ -7,9 +7,9 @@ from anyio import to_thread
 
 from limpet.core.errors import BootFailed, SandboxGone
 from limpet.core.network import DOOR_ADDRESS, NAMES_PORT, DoorListeners, DoorPlan
-from limpet.runtimes.bubblewrap import ending, namespace_sockets
+from limpet.runtimes.agent_client.agent_process import AgentProcess
+from limpet.runtimes.bubblewrap import namespace_sockets
 from limpet.runtimes.bubblewrap.namespace_sockets import MOST_SOCKETS, Request
-from limpet.runtimes.bubblewrap.settings import AgentProcess
 
 _OF_THE_BOX = b"\n# The authority of this box's door.\n"
 
@@ -28,7 +28,7 @@ async def listen(agent: AgentProcess, plan: DoorPlan) -> DoorListeners:
         raise BootFailed(f"its network could not be entered: {error}.") from error
     try:
         # Only now is it sure that the process behind that number was the agent's when the namespace was opened.
-        if not ending.lives(agent):
+        if not agent.lives():
             raise SandboxGone("Its process has ended.")
         opened = await to_thread.run_sync(namespace_sockets.open_sockets, namespace, request)
     except OSError as error:

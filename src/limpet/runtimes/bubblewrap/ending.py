@@ -8,35 +8,13 @@ import anyio
 from anyio import to_thread
 
 from limpet.runtimes import procfs
+from limpet.runtimes.agent_client.agent_process import AgentProcess
 from limpet.runtimes.bubblewrap.limits.groups import Groups
-from limpet.runtimes.bubblewrap.settings import AgentProcess, BoxPaths
+from limpet.runtimes.bubblewrap.settings import BoxPaths
 from limpet.runtimes.open_beneath import remove_tree
 
 _GONE_WITHIN = 10.0
 _LOOK_AGAIN = 0.005
-
-
-def started_at(pid: int) -> str | None:
-    """When that process started, in the kernel's ticks; None if there is none, or only its remains."""
-    stat = procfs.stat_of(pid)
-    return None if stat is None or stat.is_dead else stat.started
-
-
-def lives(agent: AgentProcess) -> bool:
-    return agent.pid > 0 and started_at(agent.pid) == agent.started
-
-
-async def has_died(agent: AgentProcess) -> None:
-    """Return when it has."""
-    try:
-        descriptor = os.pidfd_open(agent.pid)
-    except (ProcessLookupError, ValueError):
-        return
-    try:
-        if lives(agent):
-            await anyio.wait_readable(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 async def clear(place: BoxPaths, agent: AgentProcess | None, groups: Groups | None) -> None:
@@ -64,7 +42,7 @@ async def _kill(agent: AgentProcess) -> None:
     outer = None
     try:
         # Asked after the pidfd was opened: if it is still the agent now, the pidfd refers to the agent, whatever becomes of the pid.
-        if not lives(agent):
+        if not agent.lives():
             return
         outer = _watcher(agent)
         with suppress(ProcessLookupError):

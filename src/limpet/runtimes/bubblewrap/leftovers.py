@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from limpet.runtimes.bubblewrap.ending import lives
+from limpet.runtimes.agent_client.agent_process import AgentProcess
 from limpet.runtimes.bubblewrap.limits.groups import Groups
-from limpet.runtimes.bubblewrap.settings import ENDS_WITH_OWNER, AgentProcess, BoxPaths
+from limpet.runtimes.bubblewrap.settings import ENDS_WITH_OWNER, BoxPaths
 
 _SHORT = re.compile(r"[0-9a-f]{16}")
 _BOOTING = 60.0  # seconds for which a box without a record may be one that is just being started
@@ -51,8 +51,8 @@ def traces(home: Path, groups: Groups | None) -> list[Traces]:
 
 
 def _of(place: BoxPaths, groups: Groups | None) -> Traces:
-    agent = AgentProcess.recorded(place)
-    alive = agent is not None and lives(agent)
+    agent = AgentProcess.recorded(place.record)
+    alive = agent is not None and agent.lives()
     paths = [path for path in (place.socket, place.record, place.directory) if path.exists()]
     parts = [str(path) for path in paths]
     if groups is not None:

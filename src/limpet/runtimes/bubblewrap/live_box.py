@@ -11,19 +11,20 @@ import anyio.lowlevel
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from limpet.core.errors import SandboxClosed, SandboxGone
+from limpet.core.errors import SandboxClosed
 from limpet.core.network import DoorListeners, DoorPlan
 from limpet.core.ports import SandboxRef
-from limpet.runtimes.agent import wire
+from limpet.runtimes.agent_client.agent_process import AgentProcess
 from limpet.runtimes.agent_client.client import connect
+from limpet.runtimes.agent_client.time_limits import TimeLimits
 from limpet.runtimes.bubblewrap import box, door_sockets, ending
 from limpet.runtimes.bubblewrap.limits import bounding_helper
-from limpet.runtimes.bubblewrap.limits.disk_looks import WatchedDisk, children_of
+from limpet.runtimes.bubblewrap.limits.disk_looks import WatchedDisk
 from limpet.runtimes.bubblewrap.limits.disk_watch import Lanes, watch
 from limpet.runtimes.bubblewrap.limits.groups import Groups
 from limpet.runtimes.bubblewrap.limits.hidden_files import HiddenFilesLedger
-from limpet.runtimes.bubblewrap.settings import AgentProcess, BoxPaths, BubblewrapSettings
-from limpet.runtimes.bubblewrap.time_limits import TimeLimits
+from limpet.runtimes.bubblewrap.settings import BoxPaths, BubblewrapSettings
+from limpet.runtimes.procfs import children_of
 from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 
 _ANSWERS_WITHIN = 10.0
@@ -78,17 +79,7 @@ class LiveBox:
 
     async def greet(self) -> None:
         """Return once its agent has answered, with that boot id. Raises SandboxGone; the connection is closed then."""
-        try:
-            with anyio.fail_after(_ANSWERS_WITHIN):
-                greeted = await self.client.greet()
-        except BaseException as error:
-            self.client.close()
-            if isinstance(error, TimeoutError):
-                raise SandboxGone(f"Its agent did not answer within {_ANSWERS_WITHIN:.0f} s.") from error
-            raise
-        if greeted.version != wire.VERSION or greeted.boot_id != self._agent.boot_id:
-            self.client.close()
-            raise SandboxGone("Another one has taken its place, or one of another version.")
+        await self.client.greet(self._agent.boot_id, within=_ANSWERS_WITHIN)
 
     async def _serve(self) -> None:
         """Serve the connection; if its box then turns out to have ended by itself, or has lied, clear what that left."""
@@ -98,12 +89,12 @@ class LiveBox:
             await self._clear_if_ours()
             return
         with anyio.move_on_after(_DYING):
-            await ending.has_died(self._agent)
+            await self._agent.has_died()
             await self._clear_if_ours()
 
     async def _clear_if_ours(self) -> None:
         async with self._shared.lock(self._place):
-            if AgentProcess.recorded(self._place) == self._agent:
+            if AgentProcess.recorded(self._place.record) == self._agent:
                 await ending.clear(self._place, self._agent, self._shared.groups)
 
     async def _fail(self, reason: str) -> None:
@@ -118,7 +109,7 @@ class LiveBox:
             with self._bounding:
                 memory = plan.settings.limits(plan.spec.limits).memory
                 bounded = await bounding_helper.by_helper(plan.user_id, self._agent, memory=memory)
-                if ending.lives(self._agent):
+                if self._agent.lives():
                     self._shared.has_bounded(bounded.unbounded)
                 if bounded.exceeded:
                     await ending.clear(self._place, self._agent, self._shared.groups)

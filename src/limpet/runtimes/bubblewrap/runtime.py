@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import re
 import secrets
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -16,6 +15,7 @@ from anyio import to_thread
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, RuntimeUnavailable, SandboxClosed, SandboxGone
 from limpet.core.ports import Held, Offer, Probe, SandboxRef, SandboxSpec, WhileOwned
+from limpet.runtimes.agent_client.agent_process import AgentProcess
 from limpet.runtimes.agent_client.sandbox import OFFERS_OF_AGENTS
 from limpet.runtimes.bubblewrap import box, ending, probe, walls
 from limpet.runtimes.bubblewrap.layout import lay_out
@@ -26,14 +26,7 @@ from limpet.runtimes.bubblewrap.live_box import LiveBox, Shared
 from limpet.runtimes.bubblewrap.remedies import Host, remedy
 from limpet.runtimes.bubblewrap.root_image import RootImage
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
-from limpet.runtimes.bubblewrap.settings import (
-    ENDS_WITH_OWNER,
-    NAME,
-    AgentProcess,
-    BoxPaths,
-    BubblewrapSettings,
-    reference,
-)
+from limpet.runtimes.bubblewrap.settings import ENDS_WITH_OWNER, NAME, BoxPaths, BubblewrapSettings, reference
 from limpet.runtimes.bubblewrap.user_environment import shown_processors
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.impossible import refuse_impossible_spec
@@ -41,7 +34,6 @@ from limpet.runtimes.installed_programs import installed_programs
 from limpet.runtimes.supervisor import InjectFault
 
 _OFFERS = OFFERS_OF_AGENTS | {Offer.DIRECTORY, Offer.ATTACH, Offer.PORTS, Offer.ISOLATION, Offer.NETWORK_POLICY}
-_SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PROBE_WITHIN = 10.0
 
 log = logging.getLogger("limpet.runtimes")
@@ -129,12 +121,10 @@ class BubblewrapRuntime:
     async def create(self, spec: SandboxSpec) -> BubblewrapSandbox:
         self._require_open()
         refuse_impossible_spec(spec, self.offers, NAME)
-        if not _SHAPE_OF_NAMES.fullmatch(spec.name):
-            raise BootFailed(f"{spec.name!r} cannot be a name: letters, digits, _ and -, at most 64.")
         if (missing := probe.missing_programs()) is not None:
             raise RuntimeUnavailable(NAME, missing.detail, missing.remedy)
         place = BoxPaths.of(self._settings.home, spec.name)
-        if (earlier := AgentProcess.recorded(place)) is not None and ending.lives(earlier):
+        if (earlier := AgentProcess.recorded(place.record)) is not None and earlier.lives():
             raise BootFailed(f"a sandbox named {spec.name} lives already.")
         try:
             async with self._shared.lock(place):
@@ -227,7 +217,7 @@ class BubblewrapRuntime:
             raise SandboxGone(f"It belongs to {ref.runtime}, version {ref.version}.")
         agent = AgentProcess.read(ref.facts)
         place = BoxPaths.of(self._settings.home, ref.name)
-        if not ending.lives(agent):
+        if not agent.lives():
             raise SandboxGone("Its process has ended.")
         live = LiveBox(self._shared, place, agent)
         await live.greet()

@@ -11,10 +11,10 @@ from anyio import CapacityLimiter, to_thread
 from limpet.core.errors import SandboxGone
 from limpet.core.network import DoorListeners, DoorPlan
 from limpet.core.ports import Files, Offer, SandboxRef
+from limpet.runtimes.agent_client.agent_process import AgentProcess
 from limpet.runtimes.agent_client.client import Client
 from limpet.runtimes.agent_client.sandbox import AgentSandbox, HoldLimit
 from limpet.runtimes.bubblewrap import box_connections
-from limpet.runtimes.bubblewrap.settings import AgentProcess
 
 _CONNECTED_WITHIN = 5.0
 _ENTERING = 2

@@ -1,15 +1,14 @@
 """What an operator may choose about boxes, and where their things lie on the host."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from limpet.core.box_settings import BoxSettings
-from limpet.core.errors import SandboxGone
 from limpet.core.ports import SandboxRef, SandboxSpec
+from limpet.runtimes.agent_client.agent_process import AgentProcess
+from limpet.runtimes.agent_client.time_limits import LIMIT_GRACE
 
 NAME = "bubblewrap"
 ENDS_WITH_OWNER = "ends_with_owner"  # in the record of a box that lives no longer than its creator
@@ -32,7 +31,7 @@ class BubblewrapSettings(BoxSettings):
     uid_first: int = 2_000_000_000
     uid_count: int = 1_000_000
     boot_timeout: float = 20.0
-    limit_grace: float = 3.0
+    limit_grace: float = LIMIT_GRACE
     orphan_grace: float = 30.0
 
 
@@ -84,33 +83,6 @@ class BoxPaths:
     def group(self) -> str:
         """The name of its cgroup; two homes on one host never share one."""
         return f"{hashlib.sha256(str(self.home).encode()).hexdigest()[:8]}-{self.short}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentProcess:
-    """Process 1 of a box as the host sees it. The start time tells it from a later process with the same pid."""
-
-    boot_id: str
-    pid: int
-    started: str
-
-    def facts(self, name: str) -> dict[str, Any]:
-        return {"name": name, "boot_id": self.boot_id, "pid": self.pid, "started": self.started}
-
-    @classmethod
-    def read(cls, facts: Mapping[str, Any]) -> "AgentProcess":
-        """The agent that `facts` speak of. Raises SandboxGone if they are not ours."""
-        try:
-            return cls(boot_id=str(facts["boot_id"]), pid=int(facts["pid"]), started=str(facts["started"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise SandboxGone("What was kept of it cannot be read.") from error
-
-    @classmethod
-    def recorded(cls, place: BoxPaths) -> "AgentProcess | None":
-        try:
-            return cls.read(json.loads(place.record.read_bytes()))
-        except (OSError, ValueError, SandboxGone):
-            return None
 
 
 def _is_own(spec: SandboxSpec, shown: Path) -> bool:

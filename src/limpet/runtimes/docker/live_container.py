@@ -11,16 +11,14 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from limpet.core.errors import SandboxGone
-from limpet.runtimes.agent import wire
+from limpet.runtimes.agent_client.agent_process import AgentProcess
 from limpet.runtimes.agent_client.client import connect
-from limpet.runtimes.bubblewrap import ending
-from limpet.runtimes.bubblewrap.limits.disk_looks import WatchedDisk, children_of
+from limpet.runtimes.agent_client.time_limits import TimeLimits
+from limpet.runtimes.bubblewrap.limits.disk_looks import WatchedDisk
 from limpet.runtimes.bubblewrap.limits.disk_watch import Lanes, watch
 from limpet.runtimes.bubblewrap.limits.hidden_files import HiddenFilesLedger
-from limpet.runtimes.bubblewrap.settings import AgentProcess
-from limpet.runtimes.bubblewrap.time_limits import TimeLimits
 from limpet.runtimes.docker.settings import ContainerPaths, DockerSettings
+from limpet.runtimes.procfs import children_of
 from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
 
 _ANSWERS_WITHIN = 10.0
@@ -55,17 +53,7 @@ class LiveContainer:
 
     async def greet(self) -> None:
         """Return once its agent has answered, with that boot id. Raises SandboxGone; the connection is closed then."""
-        try:
-            with anyio.fail_after(_ANSWERS_WITHIN):
-                greeted = await self.client.greet()
-        except BaseException as error:
-            self.client.close()
-            if isinstance(error, TimeoutError):
-                raise SandboxGone(f"Its agent did not answer within {_ANSWERS_WITHIN:.0f} s.") from error
-            raise
-        if greeted.version != wire.VERSION or greeted.boot_id != self._agent.boot_id:
-            self.client.close()
-            raise SandboxGone("Another one has taken its place, or one of another version.")
+        await self.client.greet(self._agent.boot_id, within=_ANSWERS_WITHIN)
 
     async def _serve(self) -> None:
         """Serve the connection; if its container then turns out to have ended by itself, or has lied, clear what that left."""
@@ -73,7 +61,7 @@ class LiveContainer:
             return
         if not self.client.has_lied:
             with anyio.move_on_after(_DYING):
-                await ending.has_died(self._agent)
+                await self._agent.has_died()
         await self._clear()
 
     async def _fail(self, reason: str) -> None:

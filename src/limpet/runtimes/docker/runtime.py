@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
@@ -19,13 +18,12 @@ from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, RuntimeUnavailable, SandboxClosed, SandboxGone
 from limpet.core.network import DoorListeners, DoorPlan
 from limpet.core.ports import Held, Offer, Probe, SandboxRef, SandboxSpec, TimeToLive
+from limpet.runtimes.agent_client.agent_process import AgentProcess, started_at
 from limpet.runtimes.agent_client.sandbox import OFFERS_OF_AGENTS
 from limpet.runtimes.bubblewrap import door_sockets
-from limpet.runtimes.bubblewrap.ending import lives, started_at
 from limpet.runtimes.bubblewrap.limits.disk_watch import Lanes
 from limpet.runtimes.bubblewrap.limits.hidden_files import HiddenFilesLedger
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
-from limpet.runtimes.bubblewrap.settings import AgentProcess
 from limpet.runtimes.docker import container as containers
 from limpet.runtimes.docker.container import ContainerPlan
 from limpet.runtimes.docker.engine import ContainerState, Engine, EngineInfo
@@ -39,7 +37,6 @@ from limpet.runtimes.supervisor import InjectFault
 
 _OFFERS = OFFERS_OF_AGENTS | {Offer.DIRECTORY, Offer.ATTACH, Offer.ISOLATION, Offer.WALL_READONLY}
 _OF_ROOT = frozenset({Offer.PORTS, Offer.NETWORK_POLICY})  # its network must be entered
-_SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PROBE_WITHIN = 10.0
 _LOOK_AGAIN = 0.005
 _STARTING = timedelta(seconds=60)  # for which a container that does not run yet may be one that is being started
@@ -163,8 +160,6 @@ class DockerRuntime:
         self._require_open()
         self._require_engine()
         refuse_impossible_spec(spec, self.offers, NAME)
-        if not _SHAPE_OF_NAMES.fullmatch(spec.name):
-            raise BootFailed(f"{spec.name!r} cannot be a name: letters, digits, _ and -, at most 64.")
         place = ContainerPaths.of(self._settings.home, spec.name)
         earlier = await self._engine.inspect(self._container_name(place))
         if earlier is not None and earlier.runs:
@@ -207,7 +202,7 @@ class DockerRuntime:
 
     async def _until_listening(self, place: ContainerPaths, agent: AgentProcess, container: str) -> None:
         with anyio.move_on_after(self._settings.boot_timeout):
-            while lives(agent):
+            while agent.lives():
                 if containers.is_listening(place):
                     return
                 await anyio.sleep(_LOOK_AGAIN)
@@ -243,7 +238,7 @@ class DockerRuntime:
         if ref.runtime != NAME or ref.version != 1:
             raise SandboxGone(f"It belongs to {ref.runtime}, version {ref.version}.")
         agent = AgentProcess.read(ref.facts)
-        if not lives(agent):
+        if not agent.lives():
             raise SandboxGone("Its container has ended.")
         return await self._joined(ref, agent, None)
 

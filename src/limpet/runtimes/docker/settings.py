@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from limpet.core.box_settings import BoxSettings
+from limpet.runtimes.agent_client.time_limits import LIMIT_GRACE
 
 NAME = "docker"
 DEFAULT_IMAGE = "python:3.12-slim"
@@ -29,7 +30,7 @@ class DockerSettings(BoxSettings):
     uid_first: int = 2_000_000_000
     uid_count: int = 1_000_000
     boot_timeout: float = 30.0
-    limit_grace: float = 3.0
+    limit_grace: float = LIMIT_GRACE
     orphan_grace: float = 30.0
 
     @property

@@ -2,11 +2,12 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,9 +21,11 @@ from anyio.abc import TaskGroup
 
 from limpet.core.errors import BootFailed, SandboxGone
 from limpet.core.open_files import usual_open_file_limit
-from limpet.runtimes.agent import wire
+from limpet.runtimes import procfs
+from limpet.runtimes.agent_client.agent_process import AgentProcess, started_at
 from limpet.runtimes.agent_client.client import Client
 from limpet.runtimes.agent_client.payload import in_memory, payload, starter
+from limpet.runtimes.agent_client.time_limits import TimeLimits
 from limpet.runtimes.local.paths import LocalPaths
 from limpet.runtimes.local.walls import Landlock
 from limpet.runtimes.supervisor import BoxSupervisor, InjectFault
@@ -64,12 +67,16 @@ class Plan:
 
 
 class LocalBox:
-    """A running agent. It ends when its lifeline closes: at `end`, or with this process, however that ends."""
+    """A running agent, below a process that ends what it leaves (`agent/bare.py`): `guardian`. It ends when its lifeline closes: at
+    `end`, or with this process, however that ends. `greet` first; then `agent` and `time_limits` are there."""
+
+    agent: AgentProcess
+    time_limits: TimeLimits
 
     def __init__(
         self,
         plan: Plan,
-        process: HostProcess,
+        guardian: HostProcess,
         connected: socket.socket,
         lifeline: int,
         *,
@@ -78,7 +85,7 @@ class LocalBox:
         inject_fault: InjectFault | None,
     ) -> None:
         self._plan = plan
-        self._process = process
+        self._guardian = guardian
         self._lifeline = lifeline
         self._ended = ended
         self._turn = anyio.Lock()
@@ -92,17 +99,16 @@ class LocalBox:
     def has_ended(self) -> bool:
         return self._is_cleared
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    async def greet(self) -> None:
-        """Return once its agent has answered. Raises SandboxGone."""
-        with anyio.move_on_after(_BOOT):
-            greeted = await self.client.greet()
-            if (greeted.version, greeted.boot_id) == (wire.VERSION, self._plan.boot_id):
-                return
-        raise SandboxGone("Its agent did not answer.")
+    async def greet(self, *, limit_grace: float) -> None:
+        """Return once its agent has answered. For `limit_grace` see `TimeLimits`. Raises SandboxGone."""
+        await self.client.greet(self._plan.boot_id, within=_BOOT)
+        # While the agent lives it adopts what is below it, so the guardian has this child only.
+        pid = next(iter(_children(self._guardian.pid)), 0)
+        started = started_at(pid)
+        if started is None:
+            raise SandboxGone("Its agent has ended.")
+        self.agent = AgentProcess(boot_id=self._plan.boot_id, pid=pid, started=started)
+        self.time_limits = TimeLimits(self.agent, self.client, self._supervisor, grace=limit_grace)
 
     async def end(self, reason: str = "It was destroyed.") -> None:
         """End it, and with it every process of the sandbox, and wait for that. Twice is quiet."""
@@ -118,11 +124,15 @@ class LocalBox:
 
     async def _clear(self) -> None:
         os.close(self._lifeline)
-        with anyio.move_on_after(_PATIENCE):
-            await self._process.wait()
-        if self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
+        # An agent that was stopped does not see that; once it is killed the guardian ends the rest.
+        agents = _children(self._guardian.pid)
+        for doomed in ([] if not any(map(_is_stopped, agents)) else agents, agents, [self._guardian.pid]):
+            for pid in doomed:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            with anyio.move_on_after(_PATIENCE):
+                await self._guardian.wait()
+                break
         if self._plan.temporary is not None:  # its agent has removed it, unless it was killed
             await to_thread.run_sync(partial(shutil.rmtree, self._plan.temporary, ignore_errors=True))
 
@@ -132,7 +142,7 @@ class LocalBox:
 
 
 async def start(
-    plan: Plan, *, tasks: TaskGroup, ended: Callable[[], None], inject_fault: InjectFault | None
+    plan: Plan, *, tasks: TaskGroup, ended: Callable[[], None], limit_grace: float, inject_fault: InjectFault | None
 ) -> LocalBox:
     """A sandbox's agent that answers; `ended` is called when it has ended. Raises BootFailed: nothing is left then."""
     with ExitStack() as stack:
@@ -142,7 +152,7 @@ async def start(
             process, connected, lifeline = await _launch(plan, log.fileno())
         box = LocalBox(plan, process, connected, lifeline, tasks=tasks, ended=ended, inject_fault=inject_fault)
         try:
-            await box.greet()
+            await box.greet(limit_grace=limit_grace)
         except BaseException as error:
             await box.end()
             if isinstance(error, SandboxGone):
@@ -150,6 +160,16 @@ async def start(
                 raise BootFailed(complaint or "the process that owns its commands did not answer.") from error
             raise
     return box
+
+
+def _children(pid: int) -> list[int]:
+    """Of a process with one thread."""
+    return list(procfs.numbers(procfs.read(f"/proc/{pid}/task/{pid}/children")))
+
+
+def _is_stopped(pid: int) -> bool:
+    stat = procfs.stat_of(pid)
+    return stat is not None and stat.state in "Tt"
 
 
 async def _launch(plan: Plan, log: int) -> tuple[HostProcess, socket.socket, int]:

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import re
 import secrets
 import shutil
 import tempfile
@@ -18,6 +17,7 @@ from anyio.abc import TaskGroup
 from limpet.core.command import Command, Exited, Script
 from limpet.core.errors import BootFailed, LimpetError, OfferMissing, SandboxClosed, SandboxGone
 from limpet.core.ports import Held, Offer, Probe, Sandbox, SandboxRef, SandboxSpec
+from limpet.runtimes.agent_client.time_limits import LIMIT_GRACE
 from limpet.runtimes.impossible import refuse_impossible_spec
 from limpet.runtimes.local import box, walls
 from limpet.runtimes.local.paths import LocalPaths
@@ -25,13 +25,13 @@ from limpet.runtimes.local.sandbox import NAME, OFFERS, LocalSandbox
 from limpet.runtimes.programs import SHELL
 from limpet.runtimes.supervisor import InjectFault
 
-_SHAPE_OF_NAMES = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
 
 class LocalRuntime:
-    """core.ports.Runtime. Its sandboxes end with it, and with its process, however that ends. For `inject_fault` see `supervisor`."""
+    """core.ports.Runtime. Its sandboxes end with it, and with its process, however that ends. For `inject_fault` see `supervisor`, for
+    `limit_grace`, in seconds, `agent_client.time_limits`."""
 
-    def __init__(self, *, inject_fault: InjectFault | None = None) -> None:
+    def __init__(self, *, limit_grace: float = LIMIT_GRACE, inject_fault: InjectFault | None = None) -> None:
+        self._limit_grace = limit_grace
         self._inject_fault = inject_fault
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
@@ -113,11 +113,22 @@ class LocalRuntime:
         if self._tasks is None:
             raise SandboxClosed
         live = await box.start(
-            plan, tasks=self._tasks, ended=lambda: self._has_ended(boot_id), inject_fault=self._inject_fault
+            plan,
+            tasks=self._tasks,
+            ended=lambda: self._has_ended(boot_id),
+            limit_grace=self._limit_grace,
+            inject_fault=self._inject_fault,
         )
-        facts = {"pid": live.pid, "directory": str(place.directory)}
+        facts = {"pid": live.agent.pid, "directory": str(place.directory)}
         ref = SandboxRef(runtime=NAME, name=spec.name, boot_id=boot_id, walls=spec.walls.digest, facts=facts)
-        sandbox = LocalSandbox(ref, live.client, place, sets_terminal="TERM" not in spec.env, ending=live.end)
+        sandbox = LocalSandbox(
+            ref,
+            live.client,
+            place,
+            sets_terminal="TERM" not in spec.env,
+            ending=live.end,
+            hold_limit=live.time_limits.hold,
+        )
         if not live.has_ended:
             self._living[spec.name] = sandbox
         return sandbox
@@ -140,8 +151,6 @@ class LocalRuntime:
             raise OfferMissing(NAME, "an image", [])
         if spec.read_only:
             raise OfferMissing(NAME, "read-only directories", [])
-        if not _SHAPE_OF_NAMES.fullmatch(spec.name):
-            raise BootFailed(f"{spec.name!r} cannot be its name. Use 1 to 64 letters, digits, _ and -.")
         if spec.name in self._living:
             raise BootFailed(f"a sandbox named {spec.name} is living. Choose another name, or end that one.")
 

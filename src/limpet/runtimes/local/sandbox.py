@@ -8,7 +8,7 @@ from limpet.core.errors import WorkingDirectoryMissing
 from limpet.core.ports import Offer, SandboxRef
 from limpet.runtimes.agent_client.client import Client
 from limpet.runtimes.agent_client.process import BoxProcess
-from limpet.runtimes.agent_client.sandbox import OFFERS_OF_AGENTS, AgentSandbox
+from limpet.runtimes.agent_client.sandbox import OFFERS_OF_AGENTS, AgentSandbox, HoldLimit
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.local.paths import TERMINAL, LocalPaths
 
@@ -28,9 +28,11 @@ class LocalSandbox(AgentSandbox):
         *,
         sets_terminal: bool,
         ending: Callable[[], Awaitable[None]],
+        hold_limit: HoldLimit,
     ) -> None:
         # It never outlives its owner: to let go of it is to end it.
-        super().__init__(ref, client, HostFiles(place.files, place.owner), OFFERS, ending=ending, leaving=ending)
+        files = HostFiles(place.files, place.owner)
+        super().__init__(ref, client, files, OFFERS, ending=ending, leaving=ending, hold_limit=hold_limit)
         self._place = place
         self._sets_terminal = sets_terminal
 

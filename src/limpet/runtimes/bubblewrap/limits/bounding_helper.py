@@ -8,9 +8,10 @@ from pathlib import Path
 
 import anyio
 
+from limpet.runtimes.agent_client.agent_process import AgentProcess
 from limpet.runtimes.bubblewrap import capabilities
 from limpet.runtimes.bubblewrap.limits import namespace_bounds
-from limpet.runtimes.bubblewrap.settings import TERMINALS, AgentProcess
+from limpet.runtimes.bubblewrap.settings import TERMINALS
 
 _WITHIN = 10.0
 _PYTHON = "/usr/bin/python3"

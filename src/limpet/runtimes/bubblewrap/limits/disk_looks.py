@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from limpet.runtimes import procfs
+from limpet.runtimes.agent_client.agent_process import AgentProcess
 from limpet.runtimes.bubblewrap.limits.disk_usage import LEAST, Usage, counting
 from limpet.runtimes.bubblewrap.limits.hidden_files import HiddenFiles, HiddenFilesLedger
-from limpet.runtimes.bubblewrap.settings import AgentProcess
 
 SLICE = 0.05  # seconds of counting at a time; a count that needs more is a slow one
 _LONGER = 20  # counts of a box may take up a twentieth of the time, where nothing asks for more
@@ -254,23 +254,3 @@ def _activity(members: set[int], agent: int) -> frozenset[tuple[int, ...]]:
     running = [procfs.run_times(pid) for pid in members - {agent}]
     reaped = procfs.stat_of(agent)
     return frozenset({(agent, *(reaped.times_of_children if reaped else ()))}.union(*running))
-
-
-def children_of(pid: int) -> set[int]:
-    """Every process below this one, for hosts where no cgroup lists them. They may end while they are looked at."""
-    found: set[int] = set()
-    pending = [pid]
-    while pending:
-        parent = pending.pop()
-        for thread in _threads(parent):
-            new = set(procfs.numbers(procfs.read(f"/proc/{parent}/task/{thread}/children"))) - found
-            found |= new
-            pending += new
-    return found
-
-
-def _threads(pid: int) -> list[str]:
-    try:
-        return os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []  # it has ended

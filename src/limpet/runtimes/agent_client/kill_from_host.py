@@ -6,9 +6,8 @@ import time
 from contextlib import suppress
 
 from limpet.runtimes import procfs
-from limpet.runtimes.bubblewrap.ending import lives
-from limpet.runtimes.bubblewrap.limits.disk_looks import children_of
-from limpet.runtimes.bubblewrap.settings import AgentProcess
+from limpet.runtimes.agent_client.agent_process import AgentProcess
+from limpet.runtimes.procfs import children_of
 
 _ROUNDS = 200
 _DEEPEST = 4096  # generations
@@ -20,7 +19,7 @@ def kill_tree(agent: AgentProcess, pid: int) -> bool:
     All are stopped before the first is killed: what is stopped cannot fork, and nothing is left to the agent by a parent's death.
     """
     root = next((child for child in children_of(agent.pid) if _is_child(child, agent, pid)), None)
-    if root is None or not lives(agent):
+    if root is None or not agent.lives():
         return False
     doomed: dict[int, int] = {}  # pid -> pidfd
     quiet = 0
@@ -64,7 +63,7 @@ def _is_below(pid: int, agent: AgentProcess) -> bool:
         if stat is None or stat.parent <= 1:
             return False
         if stat.parent == agent.pid:
-            return lives(agent)
+            return agent.lives()
         pid = stat.parent
     return False
 

@@ -14,13 +14,14 @@ from anyio import to_thread
 from limpet.core.command import TimedOut
 from limpet.core.errors import SandboxGone
 from limpet.runtimes.agent import wire
+from limpet.runtimes.agent_client.agent_process import AgentProcess
 from limpet.runtimes.agent_client.client import Client
+from limpet.runtimes.agent_client.kill_from_host import kill_tree
 from limpet.runtimes.agent_client.pending import Pending
 from limpet.runtimes.agent_client.process import BoxProcess
-from limpet.runtimes.bubblewrap.kill_from_host import kill_tree
-from limpet.runtimes.bubblewrap.settings import AgentProcess
 from limpet.runtimes.supervisor import BoxSupervisor
 
+LIMIT_GRACE = 3.0  # seconds
 _ANSWERS = 4  # times `grace`
 
 
