@@ -1,8 +1,10 @@
 """What a model tries first works in a box that nothing was configured for, or says why not and what to do instead."""
 
+import io
 import os
 import re
 import shutil
+import zipfile
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -47,8 +49,16 @@ async def _says(box: Sandbox, script: str) -> str:
     return stdout + stderr
 
 
-async def _wheel(box: Sandbox) -> None:
-    await _says(box, "python3 -m pip wheel -q --no-build-isolation --no-index -w wheels ./hello")
+async def _bring_wheel(box: Sandbox) -> None:
+    """The project as a wheel, in `wheels`: to build it is another test's matter."""
+    packed, about = io.BytesIO(), "hello_box-1.dist-info"
+    with zipfile.ZipFile(packed, "w") as wheel:
+        wheel.writestr("hello_box.py", _PROJECT["hello/hello_box.py"])
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: hello-box\nVersion: 1\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/entry_points.txt", "[console_scripts]\nhello-box = hello_box:main\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    await box.files.write("wheels/hello_box-1-py3-none-any.whl", packed.getvalue())
 
 
 async def test_pip_installs_for_the_user_and_python_and_the_path_find_it(box: Sandbox) -> None:
@@ -67,7 +77,7 @@ async def test_a_virtual_environment_takes_what_pip_installs_in_it(box: Sandbox)
     _needs("pip")
     if not list(Path("/usr/lib").glob("python3*/ensurepip")):
         pytest.skip("this machine has no python3-venv, so a virtual environment of its boxes gets no pip")
-    await _wheel(box)
+    await _bring_wheel(box)
 
     said = await _says(
         box,
@@ -81,7 +91,7 @@ async def test_a_virtual_environment_takes_what_pip_installs_in_it(box: Sandbox)
 
 async def test_pip_installs_into_a_directory_that_is_named(box: Sandbox) -> None:
     _needs("pip")
-    await _wheel(box)
+    await _bring_wheel(box)
 
     await _says(
         box,
@@ -95,7 +105,7 @@ async def test_uv_installs_for_the_user_and_into_virtual_environments(runtime: B
     async with box_of(runtime, read_only={"/mnt/uv": Path(found).resolve().parent}) as box:
         for path, text in _PROJECT.items():
             await box.files.write(path, text.encode())
-        await _wheel(box)
+        await _bring_wheel(box)
         install = "/mnt/uv/uv pip install -q --offline --no-index -f /mnt/data/wheels hello-box"
 
         at_home = await _says(
