@@ -136,7 +136,9 @@ def ask_command(
 @app.command("run", context_settings={"allow_interspersed_args": False})
 def run_command(
     command: Annotated[list[str], typer.Argument(metavar="CMD", help="One word is a script, several a program.")],
-    runtime: Annotated[str, typer.Option(help="bubblewrap, docker, local or memory.")] = "bubblewrap",
+    runtime: Annotated[
+        str, typer.Option(help="bubblewrap, docker, local, memory, or one that a package adds.")
+    ] = "bubblewrap",
     timeout: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds until it is killed (exit code 124).")
     ] = None,
@@ -177,7 +179,9 @@ def shell_command(
 
 @app.command("mcp")
 def mcp_command(
-    runtime: Annotated[str, typer.Option(help="bubblewrap, docker, local or memory.")] = "bubblewrap",
+    runtime: Annotated[
+        str, typer.Option(help="bubblewrap, docker, local, memory, or one that a package adds.")
+    ] = "bubblewrap",
     name: Annotated[str, typer.Option(help="Of the workspace: tools are called workspace__NAME__run …")] = "box",
     directory: Annotated[Path | None, typer.Option(help="Keep the files here, else they go with the box.")] = None,
     config: Annotated[Path | None, typer.Option(help="All rules: TOML with the table tools.modules.shell.")] = None,

@@ -60,7 +60,7 @@ def check(names: Sequence[str], *, suite: bool, as_json: bool) -> int:
     one that the settings choose; else 1. With `suite` also every promise of the port is asked of those that work; a broken
     one counts as not working. Raises ConfigInvalid for a name or for settings that are wrong."""
     default = load_config().features.shell.type if not names else None
-    wanted = list(names) or list(wiring.RUNTIMES)
+    wanted = list(names) or [*wiring.RUNTIMES, *wiring.added_runtimes()]
     findings = anyio.run(_find_out, wanted, suite)
     needed = [default] if default else wanted
     works = all(finding.is_fine for finding in findings if finding.name in needed)
@@ -80,7 +80,7 @@ def clean(*, dry_run: bool) -> int:
 
 async def _sweep(home: Path, dry_run: bool) -> list[str]:
     told = []
-    for name in wiring.RUNTIMES:
+    for name in (*wiring.RUNTIMES, *wiring.added_runtimes()):
         async with wiring.load_runtime(name, where="limpet check", key="RUNTIME", home=home) as runtime:
             told += await runtime.sweep(None, dry_run=dry_run)
     return told

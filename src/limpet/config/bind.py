@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_ori
 
 from limpet.core.errors import ConfigInvalid
 from limpet.core.secret import Secret
-from limpet.core.settings import Between, Checked, Later, TableName
+from limpet.core.settings import Between, Checked, EntryPoints, Later, TableName
 
 T = TypeVar("T")
 
@@ -147,10 +147,13 @@ class Binder:
         later = next((mark.names for mark in marks if isinstance(mark, Later)), ())
         if value in later:
             self._wrong(raw, key, f'"{value}" is not built yet; built: {built}')
-        if value not in choices:
-            near = difflib.get_close_matches(value or "", [*choices, *later], n=1)
+        if value in choices:
+            return value
+        added = next((mark.names() for mark in marks if isinstance(mark, EntryPoints)), ())
+        if value not in added:
+            near = difflib.get_close_matches(value or "", [*choices, *later, *added], n=1)
             hint = f"; the nearest is {near[0]}" if near else ""
-            self._wrong(raw, key, f"should be one of {built}{_shown(raw)}{hint}")
+            self._wrong(raw, key, f"should be one of {', '.join((*choices, *added))}{_shown(raw)}{hint}")
         return value
 
     def _text(self, hint: type, raw: object, key: str) -> str | Secret | Path:

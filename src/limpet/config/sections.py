@@ -13,7 +13,8 @@ from typing import Annotated, Literal
 from limpet.config.storage import Storage
 from limpet.containers.settings import ContainerSettings
 from limpet.core.box_settings import BoxSettings
-from limpet.core.settings import Later, Names
+from limpet.core.ports import RUNTIMES_OF_PACKAGES
+from limpet.core.settings import EntryPoints, Later, Names
 from limpet.egress.policy import read_policy
 from limpet.egress.settings import FetchSettings, WebhookSettings
 from limpet.guard.policy.policy import Policy
@@ -45,6 +46,7 @@ class Shell(BoxSettings):
     type: Annotated[
         RuntimeName,
         Later(("microsandbox", "opensandbox", "cloudflare")),
+        EntryPoints(RUNTIMES_OF_PACKAGES),
     ] = "bubblewrap"
     bare_tool: BareTool = "hosted"
     client_item: ClientItem = "shell_call"

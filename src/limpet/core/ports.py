@@ -17,6 +17,10 @@ from typing import Any, Literal, Protocol, Self
 from limpet.core.box_directories import DATA
 from limpet.core.command import START, Chunk, Command, Outcome, Position
 
+# The group of entry points by which a package adds a runtime: its name, and a callable that is given `home` (a Path, where it may keep
+# its own things below a directory of its own) and `settings` (`core.box_settings.BoxSettings`) by keyword and returns a `Runtime`.
+RUNTIMES_OF_PACKAGES = "limpet.runtimes"
+
 
 class Offer(Enum):
     """What a runtime can do, beyond running a script and giving back its output and exit code."""

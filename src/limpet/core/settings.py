@@ -7,6 +7,7 @@ marks stand in the types (`Annotated[int, Between(1)]`); `limpet.config` reads t
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Annotated, Protocol, runtime_checkable
 
 MIB = 1024 * 1024
@@ -25,6 +26,17 @@ class Later:
     """Marks a choice: these names are known, but what they name is not built yet."""
 
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoints:
+    """Marks a choice to which installed packages add: the names of their entry points of that group
+    (https://packaging.python.org/en/latest/specifications/entry-points/)."""
+
+    group: str
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(metadata.entry_points(group=self.group).names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
+from limpet.core.box_settings import BoxSettings
 from limpet.core.errors import ConfigInvalid
 from limpet.core.home import home_directory
-from limpet.core.ports import Limits, Offer, Runtime, SandboxRef
+from limpet.core.ports import RUNTIMES_OF_PACKAGES, Limits, Offer, Runtime, SandboxRef
+from limpet.core.settings import EntryPoints
 from limpet.egress.door import Interception
 from limpet.egress.network import Network
 from limpet.egress.secrets import DomainSecret, PlacedSecret
@@ -58,18 +61,28 @@ def load(target: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
+def added_runtimes() -> tuple[str, ...]:
+    """The names of runtimes that installed packages add; a name of ours stays ours."""
+    return tuple(name for name in EntryPoints(RUNTIMES_OF_PACKAGES).names() if name not in RUNTIMES)
+
+
 def load_runtime(
     name: str, *, where: str = "runtime", key: str = "type", home: Path | None = None, **settings: Any
 ) -> Runtime:
     """A runtime by its name, not yet opened. Nothing starts before its `async with`.
 
-    `home` is where it keeps its own things (None: `core.home.home_directory`), `settings` are the runtime's own, where it has any.
+    `home` is where it keeps its own things (None: `core.home.home_directory`), `settings` are the runtime's own, where it has any, or
+    the fields of `BoxSettings` for a runtime of another package.
     Raises ConfigInvalid for a name that is unknown or not built yet, naming those that are; `where` and `key` say where the
     name came from.
     """
+    if name not in RUNTIMES and name in added_runtimes():
+        (found,) = entry_points(group=RUNTIMES_OF_PACKAGES, name=name)
+        return cast(Runtime, found.load()(home=home or home_directory(os.environ), settings=BoxSettings(**settings)))
     if name not in RUNTIMES:
         problem = "is not built yet" if name in RUNTIMES_TO_COME else "is not a runtime"
-        raise ConfigInvalid(where, key, f"{name!r} {problem}; choose one of: {', '.join(sorted(RUNTIMES))}.")
+        choices = ", ".join(sorted([*RUNTIMES, *added_runtimes()]))
+        raise ConfigInvalid(where, key, f"{name!r} {problem}; choose one of: {choices}.")
     if name in RUNTIME_SETTINGS:
         made = load(RUNTIME_SETTINGS[name])(home=home or home_directory(os.environ), **settings)
         return cast(Runtime, load(RUNTIMES[name])(made))

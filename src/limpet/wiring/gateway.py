@@ -65,7 +65,7 @@ def runtime_of(config: Config) -> Runtime:
         return cast(
             Runtime, wiring.load("limpet.runtimes.elsewhere:ElsewhereRuntime")(shell.type, ELSEWHERE[shell.type])
         )
-    own = _bounds_of(config) if shell.type in wiring.RUNTIME_SETTINGS else {}
+    own = _bounds_of(config) if shell.type in (*wiring.RUNTIME_SETTINGS, *wiring.added_runtimes()) else {}
     return wiring.load_runtime(shell.type, where=config.source, key="features.shell.type", home=config.home, **own)
 
 
