@@ -26,6 +26,7 @@ from bench import (
     turn,
     verdict,
     warm,
+    wires,
 )
 from bench.gateway import home
 from bench.table import Line, NotMeasured, Scale, as_table
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Awaitable[list[Line]]]] = {
     "journal": journal.rows,
     "turn": turn.rows,
     "relay": relay.rows,
+    "wires": wires.rows,
     "verdict": verdict.rows,
     "redaction": redaction.rows,
     "files": files.rows,

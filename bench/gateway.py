@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -26,9 +27,29 @@ def home() -> Iterator[Path]:
         yield directory
 
 
+@dataclass(frozen=True, slots=True)
+class RunningProgram:
+    """A program of this machine: the first line that it printed, or what of it is of use, and its process."""
+
+    said: str
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        """What all its threads have used until now, in steps of 10 ms."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @asynccontextmanager
 async def gateway(runtime: str, settings: str = "") -> AsyncIterator[str]:
     """Its address. `settings` is TOML beside the runtime's section."""
+    async with gateway_process(runtime, settings) as process:
+        yield process.said
+
+
+@asynccontextmanager
+async def gateway_process(runtime: str, settings: str = "") -> AsyncIterator[RunningProgram]:
+    """The same with its process."""
     with home() as directory:
         file = directory / "limpet.toml"
         file.write_text(
@@ -36,18 +57,27 @@ async def gateway(runtime: str, settings: str = "") -> AsyncIterator[str]:
         )
         environment = {"PATH": os.environ["PATH"], "LIMPET_HOME": str(directory / "home")}
         command = [str(LIMPET), "serve", "--config", str(file), "--port", "0", "--stop-boxes"]
-        async with program(command, environment) as said:
-            yield said.removeprefix("limpet serves ")
+        async with running_program(command, environment) as process:
+            yield RunningProgram(process.said.removeprefix("limpet serves "), process.pid)
 
 
 @asynccontextmanager
 async def program(command: list[str], environment: dict[str, str] | None = None) -> AsyncIterator[str]:
     """A program that runs for the time of the block; yields the first line that it prints."""
+    async with running_program(command, environment) as process:
+        yield process.said
+
+
+@asynccontextmanager
+async def running_program(
+    command: list[str], environment: dict[str, str] | None = None
+) -> AsyncIterator[RunningProgram]:
+    """The same with its process."""
     process = await anyio.open_process(command, stdin=DEVNULL, stderr=None, env=environment)
     try:
         with anyio.fail_after(PATIENCE):
             said = await _first_line(process)
-        yield said
+        yield RunningProgram(said, process.pid)
     finally:
         with anyio.CancelScope(shield=True):
             if process.returncode is None:

@@ -1,6 +1,7 @@
-"""A provider that answers every request with the same stream of Responses events, each sent as a piece of its own.
+"""A provider that answers every request with the same stream of events, each sent as a piece of its own.
 
-`python -m bench.provider EVENTS` prints its address and serves until it is ended.
+`python -m bench.provider EVENTS [WIRE [SECONDS]]` prints its address and serves until it is ended; the wire is `openai` (Responses),
+`openai_chat` or `anthropic`, and between two events it waits so many seconds, by default none.
 """
 
 import json
@@ -38,18 +39,54 @@ def events(count: int) -> Iterator[dict[str, Any]]:
     yield {"type": "response.completed", "response": ended}
 
 
-def frames(count: int) -> list[bytes]:
+def completion_chunks(count: int) -> Iterator[dict[str, Any]]:
+    """The same as a chat completion."""
+    head = {"id": "chatcmpl-0", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+        return {**head, "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
+
+    yield chunk({"role": "assistant", "content": ""})
+    for _ in range(count):
+        yield chunk({"content": "word "})
+    yield chunk({}, "stop")
+    yield {**head, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": count, "total_tokens": count + 1}}
+
+
+def message_events(count: int) -> Iterator[dict[str, Any]]:
+    """The same as Anthropic's Messages API has it."""
+    message: dict[str, Any] = {
+        "id": "msg_0",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": None,
+    }
+    yield {"type": "message_start", "message": {**message, "usage": {"input_tokens": 1, "output_tokens": 1}}}
+    yield {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    for _ in range(count):
+        yield {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "word "}}
+    yield {"type": "content_block_stop", "index": 0}
+    yield {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": count}}
+    yield {"type": "message_stop"}
+
+
+def frames(count: int, wire: str) -> list[bytes]:
     """The same as chunks of HTTP, each a server-sent event."""
-    made = []
-    for number, event in enumerate(events(count)):
-        data = json.dumps({**event, "sequence_number": number})
-        frame = f"event: {event['type']}\ndata: {data}\n\n".encode()
-        made.append(b"%x\r\n%b\r\n" % (len(frame), frame))
-    return [*made, b"0\r\n\r\n"]
+    match wire:
+        case "openai_chat":
+            said = [f"data: {json.dumps(chunk)}\n\n" for chunk in completion_chunks(count)] + ["data: [DONE]\n\n"]
+        case "anthropic":
+            said = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in message_events(count)]
+        case _:
+            numbered = [{**event, "sequence_number": number} for number, event in enumerate(events(count))]
+            said = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in numbered]
+    return [*(b"%x\r\n%b\r\n" % (len(each.encode()), each.encode()) for each in said), b"0\r\n\r\n"]
 
 
-async def main(count: int) -> None:
-    answer = frames(count)
+async def main(count: int, wire: str = "openai", pause: float = 0.0) -> None:
+    answer = frames(count, wire)
 
     async def answered(connection: SocketStream) -> None:
         async with connection:
@@ -58,7 +95,11 @@ async def main(count: int) -> None:
             length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
             await reader.receive_exactly(length)
             await connection.send(HEAD)
+            due = anyio.current_time()
             for frame in answer:
+                if pause:
+                    due += pause
+                    await anyio.sleep_until(due)
                 await connection.send(frame)
 
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
@@ -67,4 +108,5 @@ async def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main, int(sys.argv[1]))
+    wire = sys.argv[2] if len(sys.argv) > 2 else "openai"
+    anyio.run(main, int(sys.argv[1]), wire, float(sys.argv[3]) if len(sys.argv) > 3 else 0.0)

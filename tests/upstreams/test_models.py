@@ -10,9 +10,9 @@ from limpet.core.errors import UpstreamBroken, UpstreamRefused
 from limpet.core.secret import Secret
 from limpet.upstreams import anthropic, openai_chat
 from limpet.upstreams import upstream as port
-from limpet.upstreams.models import ModelsUpstream
 from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
+from limpet.upstreams.translated import TranslatedUpstream
 from tests.support.providers.anthropic import ScriptedAnthropic
 from tests.support.providers.openai_chat import ScriptedChat
 from tests.support.providers.server import Scripted, ScriptedServer
@@ -25,7 +25,7 @@ MODEL = "claude-scripted-1"
 SHELL = port.ShellOffer(description="a shell that stays")
 TURN = port.Turn(model=MODEL, input=[QUESTION], shell=SHELL)
 WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {}}, "strict": False}
-WIRES: dict[str, tuple[type[ScriptedServer], Callable[..., ModelsUpstream]]] = {
+WIRES: dict[str, tuple[type[ScriptedServer], Callable[..., TranslatedUpstream]]] = {
     "openai_chat": (ScriptedChat, openai_chat.upstream),
     "anthropic": (ScriptedAnthropic, anthropic.upstream),
 }
@@ -34,7 +34,7 @@ WIRES: dict[str, tuple[type[ScriptedServer], Callable[..., ModelsUpstream]]] = {
 @asynccontextmanager
 async def provider(
     wire: str, *turns: Scripted, retries: RetryBudget = QUICK, **settings: Any
-) -> AsyncIterator[tuple[ScriptedServer, ModelsUpstream]]:
+) -> AsyncIterator[tuple[ScriptedServer, TranslatedUpstream]]:
     scripted, upstream = WIRES[wire]
     with anyio.fail_after(10):
         async with scripted(turns) as server:

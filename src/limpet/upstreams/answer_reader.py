@@ -7,11 +7,13 @@ from limpet.upstreams.upstream import TurnEvent
 
 
 class StreamedError(Exception):
-    """The provider says within its answer that something went wrong. `error` is its error object, or what stands in its place."""
+    """The provider says within its answer that something went wrong. `error` is its error object, or what stands in its place; `status`
+    of HTTP is what it would have been before the answer, where that is known."""
 
-    def __init__(self, error: object) -> None:
+    def __init__(self, error: object, *, status: int | None = None) -> None:
         super().__init__("The provider ended the answer with an error.")
         self.error = error
+        self.status = status
 
 
 class AnswerReader(Protocol):

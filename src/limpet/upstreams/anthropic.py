@@ -1,43 +1,63 @@
 """Provider type `anthropic`: the Messages API."""
 
-from anthropic import AsyncAnthropic
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.settings import ModelSettings
-
 from limpet.core.clock import Clock
-from limpet.upstreams.client import ProviderClient
-from limpet.upstreams.known_models import ModelListing
-from limpet.upstreams.models import ModelsUpstream, Wire
+from limpet.core.errors import UpstreamRefused
+from limpet.upstreams.claude_models import claude_model
+from limpet.upstreams.endpoints import Access
+from limpet.upstreams.function_names import FunctionNames
+from limpet.upstreams.item_writer import ItemWriter
+from limpet.upstreams.messages_events import MessagesEventReader
+from limpet.upstreams.messages_request import messages_body
+from limpet.upstreams.refusals import header_value
 from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
+from limpet.upstreams.translated import TranslatedRequest, TranslatedUpstream
 from limpet.upstreams.upstream import Turn
 
 ANTHROPIC = "https://api.anthropic.com"
-VERSION = "2023-06-01"  # of the API; the official client sends the same
+VERSION = "2026-10-21"  # of the API; the official client sends the same
+# Models that bind their thinking to all that stood before it refuse a history in which that has changed, and are asked without it then.
+STALE_THINKING = "The block is bound to a different conversation"
+DROP_STALE = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+DROP_STALE_BETA = "thinking-binding-controls-2026-08-01"
 
 
 def upstream(
     given: ProviderSettings, *, retries: RetryBudget | None = None, clock: Clock | None = None
-) -> ModelsUpstream:
+) -> TranslatedUpstream:
     """The provider of these settings. `base_url` is what stands before `/v1/messages`; with or without the `/v1`."""
-    return ModelsUpstream(given, connect=_connect, retries=retries, clock=clock)
+    return TranslatedUpstream(given, AnthropicMessages(given), retries=retries, clock=clock)
 
 
-def _connect(given: ProviderSettings, client: ProviderClient, key: str) -> Wire:
-    address = (given.base_url or ANTHROPIC).rstrip("/").removesuffix("/v1")
-    # A key that is given keeps the client from looking for others in the environment. Retries are the client's.
-    anthropic = AsyncAnthropic(base_url=address, api_key=key, http_client=client, max_retries=0)
-    provider = AnthropicProvider(anthropic_client=anthropic)
+class AnthropicMessages:
+    """See `Translation`."""
 
-    def model(name: str) -> AnthropicModel:
-        return AnthropicModel(name, provider=provider)
+    def __init__(self, settings: ProviderSettings) -> None:
+        self._settings = settings
+        self._base = (settings.base_url or ANTHROPIC).rstrip("/").removesuffix("/v1")
+        self.models_url = f"{self._base}/v1/models?limit=1000"
 
-    headers = {"x-api-key": key, "anthropic-version": VERSION}
-    listing = ModelListing(f"{address}/v1/models?limit=1000", headers)
-    return Wire(model=model, settings=_settings, listing=listing, plain_ids=True)
+    def request(self, turn: Turn, names: FunctionNames) -> TranslatedRequest:
+        """See `Translation.request`."""
+        return TranslatedRequest(f"{self._base}/v1/messages", messages_body(turn, names, provider=self._settings.name))
 
+    def other_request(self, request: TranslatedRequest, refused: UpstreamRefused) -> TranslatedRequest | None:
+        """See `Translation.other_request`."""
+        thinking = request.body.get("thinking") or {"type": "adaptive"}
+        is_stale = refused.status == 400 and STALE_THINKING in refused.detail
+        if not is_stale or thinking["type"] != "adaptive" or not claude_model(request.body["model"]).binds_thinking:
+            return None
+        body = {**request.body, "thinking": {**thinking, **DROP_STALE}}
+        return TranslatedRequest(request.url, body, {**request.headers, "anthropic-beta": DROP_STALE_BETA})
 
-def _settings(turn: Turn, settings: ModelSettings) -> ModelSettings:
-    """With the prompt cache, which this wire leaves to the caller: each turn of a loop sends the whole history again."""
-    return {**settings, "cache": True}
+    async def access(self) -> Access:
+        """See `Translation.access`."""
+        key = self._settings.api_key
+        version = {"anthropic-version": VERSION}
+        if not key:
+            return Access(version)
+        return Access({**version, "authorization": f"Bearer {header_value(self._settings.name, key)}"}, key)
+
+    def reader(self, writer: ItemWriter) -> MessagesEventReader:
+        """See `Translation.reader`."""
+        return MessagesEventReader(writer)

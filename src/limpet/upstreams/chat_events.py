@@ -53,7 +53,7 @@ class ChatEventReader:
     def read(self, event: dict[str, Any]) -> Iterable[TurnEvent]:
         """What one chunk says, in order; often nothing. Raises StreamedError."""
         if event.get("error"):
-            raise StreamedError(event["error"])
+            raise _streamed_error(event["error"])
         if event.get("usage"):
             self._usage = _usage(event["usage"]) or self._usage
         for name in ("model", "service_tier"):
@@ -159,6 +159,12 @@ class ChatEventReader:
         if isinstance(index, int):
             self._by_index[index] = call
         return call
+
+
+def _streamed_error(error: object) -> StreamedError:
+    """Some servers give the status as the code."""
+    code = error.get("code") if isinstance(error, Mapping) else None
+    return StreamedError(error, status=code if isinstance(code, int) and 400 <= code < 600 else None)
 
 
 def _first_choice(choices: object) -> Mapping[str, Any] | None:

@@ -1,6 +1,7 @@
 """Provider type `openai_chat`: servers that speak chat completions (vLLM, Ollama, OpenRouter, LM Studio and OpenAI itself)."""
 
 from limpet.core.clock import Clock
+from limpet.core.errors import UpstreamRefused
 from limpet.upstreams.chat_events import ChatEventReader
 from limpet.upstreams.chat_request import chat_body
 from limpet.upstreams.endpoints import OPENAI, Access
@@ -32,6 +33,9 @@ class ChatCompletions:
         """See `Translation.request`."""
         body = chat_body(turn, names, provider=self._settings.name, is_openai=self._base.startswith(OPENAI))
         return TranslatedRequest(f"{self._base}/chat/completions", body)
+
+    def other_request(self, request: TranslatedRequest, refused: UpstreamRefused) -> None:
+        """See `Translation.other_request`. There is none."""
 
     async def access(self) -> Access:
         """See `Translation.access`. Many of these servers want no key."""

@@ -1,8 +1,8 @@
 """Providers that speak another wire than the Responses API, read directly: one turn in, events out. The wire is a `Translation`."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import msgspec
@@ -29,10 +29,11 @@ UNREADABLE = (AttributeError, TypeError, LookupError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class TranslatedRequest:
-    """Where a turn is sent, and as what."""
+    """Where a turn is sent, and as what; `headers` are beside those of the access."""
 
     url: str
     body: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Translation(Protocol):
@@ -45,6 +46,10 @@ class Translation(Protocol):
 
     def request(self, turn: Turn, names: FunctionNames) -> TranslatedRequest:
         """Raises UpstreamRefused (400) for what has no translation."""
+        ...
+
+    def other_request(self, request: TranslatedRequest, refused: UpstreamRefused) -> TranslatedRequest | None:
+        """What to ask in place of a request that was refused, where that says what would be taken; None otherwise."""
         ...
 
     async def access(self) -> Access:
@@ -97,47 +102,73 @@ class TranslatedUpstream:
         """See `Upstream.stream`. What has no translation is refused with 400 before anything is sent."""
         streams = EventStreams(self.name, self._open_client(), self._clock)
         names = names_of(turn)
-        request = self._translation.request(turn, names)
-        content = streams.encoded(request.body)
+        asked = self._translation.request(turn, names)
         access = await self._translation.access()
         keys = KeyFilter(access.secret)
-        writer = ItemWriter(provider=self.name, has_shell=turn.shell is not None, names=names, keys=keys)
-        reader = self._translation.reader(writer)
-        has_begun = has_finished = False
-        async with aclosing(streams.frames(request.url, content, access)) as frames:
+        has_begun = is_again = False
+        while True:
+            writer = ItemWriter(provider=self.name, has_shell=turn.shell is not None, names=names, keys=keys)
+            reader = self._translation.reader(writer)
             try:
-                async for data in frames:
-                    if data.startswith(DONE):
-                        has_finished = True
-                        await drain(frames)
-                        break
-                    for event in reader.read(streams.event(data, keys)):
-                        has_begun = True
-                        yield event
-                if not (has_finished or reader.has_finished):
-                    raise UpstreamBroken(self.name, "the connection closed before the answer had ended.")
-                ending = list(reader.end())
-            except StreamedError as error:
-                raise self._said(error.error, access, has_begun=has_begun) from error
-            except UNREADABLE as error:
-                raise UpstreamBroken(
-                    self.name, "an event cannot be read. Check that its type and base_url belong together."
-                ) from error
-        for event in ending:
+                async with aclosing(self._sent(streams, asked, access)) as frames:
+                    async for data in frames:
+                        if data.startswith(DONE) and (has_begun or reader.has_finished):
+                            await drain(frames)
+                            break
+                        for event in self._read(reader, streams.event(data, keys), access, has_begun=has_begun):
+                            has_begun = True
+                            yield event
+                    else:
+                        self._check_finished(reader)
+            except UpstreamRefused as refused:
+                other = None if is_again else self._translation.other_request(asked, refused)
+                if other is None:
+                    raise
+                asked, is_again = other, True
+                continue
+            break
+        for event in self._end(reader):
             yield event
+
+    def _sent(self, streams: EventStreams, asked: TranslatedRequest, access: Access) -> AsyncGenerator[bytes, None]:
+        as_whom = replace(access, headers={**access.headers, **asked.headers})
+        return streams.frames(asked.url, streams.encoded(asked.body), as_whom)
+
+    def _read(
+        self, reader: AnswerReader, event: dict[str, Any], access: Access, *, has_begun: bool
+    ) -> Iterable[TurnEvent]:
+        try:
+            said = reader.read(event)
+            return said if isinstance(said, (list, tuple)) else [*said]
+        except StreamedError as error:
+            raise self._said(error, access, has_begun=has_begun) from error
+        except UNREADABLE as error:
+            raise self._unreadable() from error
+
+    def _end(self, reader: AnswerReader) -> Iterable[TurnEvent]:
+        try:
+            return [*reader.end()]
+        except UNREADABLE as error:
+            raise self._unreadable() from error
+
+    def _check_finished(self, reader: AnswerReader) -> None:
+        """Without the mark of the end."""
+        if not reader.has_finished:
+            raise UpstreamBroken(self.name, "the connection closed before the answer had ended.")
+
+    def _unreadable(self) -> UpstreamBroken:
+        return UpstreamBroken(self.name, "an event cannot be read. Check that its type and base_url belong together.")
 
     def _open_client(self) -> ProviderClient:
         if self._client is None:
             raise RuntimeError("The upstream is used outside its `async with`.")
         return self._client
 
-    def _said(self, error: object, access: Access, *, has_begun: bool) -> UpstreamRefused | UpstreamBroken:
+    def _said(self, said: StreamedError, access: Access, *, has_begun: bool) -> UpstreamRefused | UpstreamBroken:
         """An error of the provider's in its stream. Before anything was said it is what an error status would have been."""
-        code = error.get("code") if isinstance(error, Mapping) else None
-        status = code if isinstance(code, int) and 400 <= code < 600 else None
-        body = msgspec.json.encode({"error": error})
-        refused = refusal(self.name, status or 500, body, access.secret)
+        body = msgspec.json.encode({"error": said.error})
+        refused = refusal(self.name, said.status or 500, body, access.secret)
         if has_begun:
             return UpstreamBroken(self.name, refused.detail)
-        refused.status = status
+        refused.status = said.status
         return refused

@@ -30,13 +30,13 @@ ELSEWHERE: Mapping[str, str] = {
 }
 # The providers whose wires the gateway reads itself.
 READ_DIRECTLY: Mapping[str, str] = {
+    "anthropic": "limpet.upstreams.anthropic:upstream",
     "azure_openai": "limpet.upstreams.relay:RelayUpstream",
     "openai": "limpet.upstreams.relay:RelayUpstream",
     "openai_chat": "limpet.upstreams.openai_chat:upstream",
 }
 # The file of each other provider, and the library that it stands on, with the extra that brings that.
 BY_LIBRARY: Mapping[str, tuple[str, str, str]] = {
-    "anthropic": ("limpet.upstreams.anthropic:upstream", "pydantic_ai", "models"),
     "bedrock": ("limpet.upstreams.bedrock:upstream", "boto3", "bedrock"),
     "vertex": ("limpet.upstreams.vertex:upstream", "google.genai", "vertex"),
 }
