@@ -14,6 +14,7 @@ NAMES_PORT = 53
 PROXY_PORT = 80
 # Where programs in a sandbox find the authorities that they trust; several variables say so.
 TRUST_FILE = "/etc/ssl/certs/ca-certificates.crt"
+JAVA_TRUST_FILE = "/etc/ssl/certs/java/cacerts"  # the same, as Java reads them; Debian's Java looks there by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from limpet.core.errors import BootFailed, SandboxGone
 from limpet.core.network import DOOR_ADDRESS, NAMES_PORT, DoorListeners, DoorPlan
 from limpet.runtimes.agent_client.agent_process import AgentProcess
 from limpet.runtimes.bubblewrap import namespace_sockets
+from limpet.runtimes.bubblewrap.java_trust import write_java_trust
 from limpet.runtimes.bubblewrap.namespace_sockets import MOST_SOCKETS, Request
 
 _OF_THE_BOX = b"\n# The authority of this box's door.\n"
@@ -43,12 +44,14 @@ async def listen(agent: AgentProcess, plan: DoorPlan) -> DoorListeners:
 
 
 def trust(file: Path, certificate: bytes) -> None:
-    """See `core.network.NetworkedSandbox.trust`; `file` holds the box's authorities. Blocking; the box sees the old file or the new one."""
+    """See `core.network.NetworkedSandbox.trust`; `file` holds the box's authorities, beside what Java reads. Blocking; the box sees each
+    file as it was or as it is now."""
     replacing = file.with_suffix(".new")
     try:
         before = file.read_bytes().partition(_OF_THE_BOX)[0]
         replacing.write_bytes(before + _OF_THE_BOX + certificate)
         replacing.chmod(0o644)
         replacing.replace(file)
+        write_java_trust(file)
     except OSError as error:
         raise BootFailed(f"its authority could not be made known to it: {error}.") from error

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from limpet.core.box_directories import DATA, HOME, LASTING
 from limpet.core.errors import BootFailed
-from limpet.core.network import DOOR_ADDRESS, TRUST_FILE
+from limpet.core.network import DOOR_ADDRESS, JAVA_TRUST_FILE, TRUST_FILE
 from limpet.core.ports import Offer, SandboxSpec
 from limpet.runtimes.bubblewrap import user_environment
 from limpet.runtimes.bubblewrap.agent_python import hosts_python, python_beside_an_image
+from limpet.runtimes.bubblewrap.java_trust import JAVA_ENVIRONMENT, write_java_trust
 from limpet.runtimes.bubblewrap.root_image import RootImage
 from limpet.runtimes.bubblewrap.settings import BoxPaths
 from limpet.runtimes.bubblewrap.shared_directory import DirectoryContents, shared_directory
@@ -41,7 +42,6 @@ _HARMLESS_FILES = (
     "os-release",
     "protocols",
     "services",
-    "ssl/certs/java/cacerts",
 )
 
 ENVIRONMENT: Mapping[str, str] = {
@@ -100,7 +100,10 @@ def lay_out(
             mounts += [option, str(_reachable(directory, place, user_id, carried)), inside]
     if image is None or not os.path.lexists(image.root / ".venv"):
         mounts += user_environment.UV_ENVIRONMENT
-    environment = user_environment.environment({**ENVIRONMENT, "SHELL": shell}, spec, processors)
+    common = {**ENVIRONMENT, "SHELL": shell}
+    if image is not None and Offer.NETWORK_POLICY in spec.needs:
+        common |= JAVA_ENVIRONMENT  # Debian's Java looks there by itself
+    environment = user_environment.environment(common, spec, processors)
     walls = build(
         spec.walls,
         (*mounts, "--remount-ro", "/"),
@@ -197,6 +200,7 @@ def _shared_settings(
         place.trust.parent.chmod(0o755)
         shutil.copyfile(settings / CERTIFICATES.removeprefix("/etc/"), place.trust)
         place.trust.chmod(0o644)
+        write_java_trust(place.trust, settings / JAVA_TRUST_FILE.removeprefix("/etc/"))
         yield from ("--ro-bind", str(place.trust.parent), os.path.dirname(CERTIFICATES))
     yield from _host_settings() if image is None else image.settings()
     if processors is not None:
@@ -226,6 +230,8 @@ def _settings(image: RootImage | None, spec: SandboxSpec) -> DirectoryContents:
         copies[certificates] = bundle
     else:
         texts[certificates] = ""
+    if (java := _file(image, JAVA_TRUST_FILE)) is not None:
+        copies[JAVA_TRUST_FILE.removeprefix("/etc/")] = java
     links, directories = dict(ours.links), ours.directories
     if image is None:
         copies |= {file: path for file in _HARMLESS_FILES if (path := Path("/etc", file)).is_file()}

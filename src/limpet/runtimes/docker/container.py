@@ -14,6 +14,7 @@ from limpet.core.errors import BootFailed
 from limpet.core.network import DOOR_ADDRESS, TRUST_FILE
 from limpet.core.ports import Limits, Offer, SandboxSpec, TimeToLive
 from limpet.runtimes.bubblewrap import seccomp, user_environment
+from limpet.runtimes.bubblewrap.java_trust import JAVA_ENVIRONMENT, write_java_trust
 from limpet.runtimes.bubblewrap.layout import ENVIRONMENT
 from limpet.runtimes.bubblewrap.limits import groups
 from limpet.runtimes.docker import process_one
@@ -95,6 +96,7 @@ def _make_settings(plan: ContainerPlan) -> None:
         else:
             plan.place.trust.touch()
         plan.place.trust.chmod(0o644)
+        write_java_trust(plan.place.trust)
 
 
 def _config(plan: ContainerPlan, environment: Mapping[str, str], orphan_grace: float) -> dict[str, object]:
@@ -128,7 +130,8 @@ def environment_of(spec: SandboxSpec, image: Mapping[str, str]) -> dict[str, str
     """The variables of every command: those of any sandbox, the image's own over them, and the spec's over both."""
     found = user_environment.environment(ENVIRONMENT, SandboxSpec(name=spec.name), None)
     path = image.get("PATH") or user_environment.SYSTEM_PATH
-    return {**found, **image, "PATH": f"{path}:{HOME}/.local/bin", **spec.env}
+    trusting = JAVA_ENVIRONMENT if Offer.NETWORK_POLICY in spec.needs else {}
+    return {**found, **trusting, **image, "PATH": f"{path}:{HOME}/.local/bin", **spec.env}
 
 
 def asked_of_engine(plan: ContainerPlan, settings: DockerSettings) -> dict[str, Any]:
