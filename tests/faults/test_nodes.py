@@ -2,9 +2,12 @@
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import openai
@@ -13,23 +16,34 @@ import pytest
 from tests.faults.test_resume import BODY, ask, check_unbroken, essence, go_on, points, undisturbed
 from tests.support.gateway import Gateway, lasting
 from tests.support.host import eventually, processes_with
+from tests.support.kill_points import KillPoint
 from tests.wire.asking import SHELL, container_of, entries, referring_to, run, shell_blocks
 from tests.wire.schema import check_error, check_events
 from tests.wire.streams import asking, replayed, replaying
 from tests.wire.test_postgres import config_on
 
-TAKEOVER = "[features.responses]\ntakeover_secs = 5\n"
+SETTINGS = '[features.responses]\ntakeover_secs = {}\n[storage.container_files]\nbackend = "database"\n'
+SOON, NEVER = 5, 600  # seconds of silence after which the other one takes over
+PAIRS = 3  # of each kind that are killed at once
 WAITS = "echo $PPID >> ran; echo begun; until [ -e go ]; do sleep 0.02; done; echo over"
+
+
+@contextmanager
+def pair(postgres: Any, directory: Path, *, takeover: int = SOON) -> Iterator[tuple[Gateway, Gateway]]:
+    """Two of them on a database of their own."""
+    with ExitStack() as stack:
+        config = config_on(stack.enter_context(postgres.database(migrated=False))) + SETTINGS.format(takeover)
+        gateways = []
+        for name in ("one", "other"):
+            (directory / name).mkdir(parents=True)
+            gateways.append(stack.enter_context(lasting(directory / name, config=config)))
+        yield gateways[0], gateways[1]
 
 
 @pytest.fixture(scope="module")
 def nodes(postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Gateway]]:
-    with ExitStack() as stack:
-        url = stack.enter_context(postgres.database(migrated=False))
-        config = config_on(url) + TAKEOVER
-        directories = [tmp_path_factory.mktemp(name) for name in ("one", "other")]
-        one, other = [stack.enter_context(lasting(directory, config=config)) for directory in directories]
-        yield one, other
+    with pair(postgres, tmp_path_factory.mktemp("nodes")) as both:
+        yield both
 
 
 def begun(gateway: Gateway, *commands: str) -> str:
@@ -41,8 +55,9 @@ def begun(gateway: Gateway, *commands: str) -> str:
 
 
 def test_another_goes_on_with_the_response_of_a_killed_one(nodes: tuple[Gateway, Gateway]) -> None:
+    """In the same container, which wakes there with its files."""
     one, other = nodes
-    response = begun(one, "echo first", WAITS, "echo last")
+    response = begun(one, "echo first | tee kept", WAITS, "cat kept")
     with replaying(other, response) as stream:
         stream.until_printed("begun")  # told by one, read at the other
         one.kill()
@@ -51,12 +66,15 @@ def test_another_goes_on_with_the_response_of_a_killed_one(nodes: tuple[Gateway,
         check_events(events)
         assert events[-1]["type"] == "response.completed"
         told = other.client().responses.retrieve(response)
-        assert entries(told)[0].stdout == "first\n"
-        assert "lies on another gateway" in entries(told)[1].stderr
+        first, lost, last = entries(told)
+        assert (first.stdout, lost.stdout, last.stdout) == ("first\n", "begun\n", "first\n")
+        assert "box was lost" in last.stderr + lost.stderr
         assert replayed(other, response) == events
     finally:
         one.start()
     assert replayed(one, response) == events
+    assert entries(run(one.client(), "cat kept", container=container_of(told)))[0].stdout == "first\n"
+    assert not list(one.home.glob("boxes/cntr_*"))
 
 
 def test_one_that_slept_appends_nothing_more_and_tells_what_the_other_did(nodes: tuple[Gateway, Gateway]) -> None:
@@ -152,39 +170,88 @@ def test_a_container_that_was_never_used_is_used_anywhere(nodes: tuple[Gateway, 
 
 
 @pytest.mark.timeout(1800)
-def test_killed_at_any_event_in_turn_it_goes_on(nodes: tuple[Gateway, Gateway], every_event: bool) -> None:
-    """Each way at each of them with `--faults`, else once: by itself when it is started again, the whole as if nothing had been; and at the
-    other one, where its commands are lost with its box, and none runs again."""
+def test_killed_at_any_event_in_turn_it_goes_on(
+    nodes: tuple[Gateway, Gateway], postgres: Any, tmp_path: Path, every_event: bool
+) -> None:
+    """Each way at each of them with `--faults`, else once: at the other node, where the command that was running is lost with its box, and
+    none runs again; and by itself when it is started again, the whole as if nothing had been. Several pairs of nodes are killed at once."""
     wanted = undisturbed(nodes[0], BODY)
-    moments = [(point, restarted) for point in points(wanted, every_event) for restarted in (True, False)]
-    for number, (point, is_restarted) in enumerate(moments[: None if every_event else 1]):
-        victim, other = nodes if number % 4 < 2 else nodes[::-1]
-        victim.kill()
-        victim.kill_point = point
-        seen = ask(victim.start(), BODY)
-        assert victim.process is not None
-        assert victim.process.wait(timeout=20) == -9
-        victim.kill_point = None
-        if is_restarted:
-            victim.start()
-        whole = go_on(other, seen) if seen else []
-        if not is_restarted:
-            victim.start()
-        if whole:
-            check_unbroken(whole)
-            assert whole[-1]["type"] == "response.completed", point
-            assert ask(victim, BODY | {"input": "still here"})[-1]["type"] == "response.completed"
-            marks = marked(whole, victim, other)
-            assert marks == ["one", "two"] if is_restarted else len(set(marks)) == len(marks), point
-            assert not is_restarted or essence(whole) == essence(wanted), point
+    moments = points(wanted, every_event)
+    if not every_event:
+        check_goes_on_elsewhere(*nodes, moments[0])
+        return
+    assert len(moments) >= 50  # each in two ways
+    with ExitStack() as stack:
+        elsewhere, again = [
+            [stack.enter_context(pair(postgres, tmp_path / f"{takeover}-{n}", takeover=takeover)) for n in range(PAIRS)]
+            for takeover in (SOON, NEVER)
+        ]
+        workers = stack.enter_context(ThreadPoolExecutor(2 * PAIRS))
+        ways = ((elsewhere, check_goes_on_elsewhere), (again, partial(check_goes_on_again, wanted=wanted)))
+        lefts = [queued(moments) for _ in ways]
+        runs = [
+            workers.submit(kill_in_turn, each, left, check)
+            for (pairs, check), left in zip(ways, lefts, strict=True)
+            for each in pairs
+        ]
+        try:
+            for ended in as_completed(runs):
+                ended.result()
+        finally:
+            for left in lefts:
+                kill_in_turn(nodes, left, lambda *_: None)  # what is left of it, where one has failed
 
 
-def marked(events: list[dict[str, Any]], *gateways: Gateway) -> list[str]:
+def queued(moments: list[KillPoint]) -> "SimpleQueue[KillPoint]":
+    left: SimpleQueue[KillPoint] = SimpleQueue()
+    for moment in moments:
+        left.put(moment)
+    return left
+
+
+def kill_in_turn(nodes: tuple[Gateway, Gateway], left: "SimpleQueue[KillPoint]", check: Callable[..., None]) -> None:
+    with suppress(Empty):
+        while True:
+            check(*nodes, left.get_nowait())
+            nodes = nodes[::-1]
+
+
+def check_goes_on_elsewhere(victim: Gateway, other: Gateway, point: KillPoint) -> None:
+    if seen := killed_at(victim, point):
+        whole = go_on(other, seen)
+        assert whole[-1]["type"] == "response.completed", point
+        check_unbroken(whole)
+        marks = marked(whole, other)
+        assert len(set(marks)) == len(marks), point
+    victim.start()
+
+
+def check_goes_on_again(victim: Gateway, other: Gateway, point: KillPoint, *, wanted: list[dict[str, Any]]) -> None:
+    seen = killed_at(victim, point)
+    victim.start()
+    if seen:
+        whole = go_on(other, seen)
+        assert essence(whole) == essence(wanted), point
+        check_unbroken(whole)
+        assert marked(whole, other) == ["one", "two"], point
+
+
+def killed_at(victim: Gateway, point: KillPoint) -> list[dict[str, Any]]:
+    """What a client has seen of a response until then; nothing where it does not know of it."""
+    victim.kill()
+    victim.kill_point = point
+    seen = ask(victim.start(), BODY)
+    assert victim.process is not None
+    assert victim.process.wait(timeout=60) == -9
+    victim.process = victim.kill_point = None
+    return seen
+
+
+def marked(events: list[dict[str, Any]], gateway: Gateway) -> list[str]:
     """The commands that have run, in their order."""
     container = next(event["item"] for event in events if event.get("item", {}).get("type") == "shell_call")
     where = referring_to(container["environment"]["container_id"])
     body = {"model": "limpet/script", "input": shell_blocks("touch ran; cat ran"), "tools": where, "stream": True}
-    told = next(told for gateway in gateways if (told := ask(gateway, body)))
-    done = [event["item"] for event in told if event["type"] == "response.output_item.done"]
+    done = [event["item"] for event in ask(gateway, body) if event["type"] == "response.output_item.done"]
     text: str = next(item["output"][0]["stdout"] for item in done if item["type"] == "shell_call_output")
     return text.splitlines()

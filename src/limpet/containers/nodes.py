@@ -11,6 +11,7 @@ from limpet.core.errors import StoreError
 from limpet.store.nodes import NodeRecord, Nodes
 
 BEATS = 4  # within the silence after which a gateway counts as gone
+PAUSE = 0.2  # seconds between two looks at one that is late
 log = structlog.get_logger()
 
 
@@ -42,6 +43,15 @@ class NodeDirectory:
         if home is None or not self._nodes.is_shared:
             return None
         return await self._nodes.get(home, now=self._clock.now())
+
+    async def settled(self, home: str | None) -> NodeRecord | None:
+        """The same once it is known whether that gateway lives: one that is late with its heartbeats is waited for until it has sent one,
+        or counts as gone."""
+        while True:
+            node = await self.find(home)
+            if node is None or not self.silence / 2 <= node.silent < self.silence:
+                return node
+            await anyio.sleep(PAUSE)
 
     def is_gone(self, node: NodeRecord) -> bool:
         """Whether it was silent for so long that others go on in its place."""

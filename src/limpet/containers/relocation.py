@@ -50,7 +50,7 @@ class ContainerRelocation:
     async def here(self, record: ContainerRecord) -> ContainerRecord:
         """A running container of another home, as one of this home from now on. Raises ContainerElsewhere where its gateway lives, or its
         files cannot come; StoreError."""
-        node = None if self._nodes is None else await self._nodes.find(record.home)
+        node = None if self._nodes is None else await self._nodes.settled(record.home)
         if node is None or self._nodes is None or not self._nodes.is_gone(node):
             raise lies_elsewhere(record.id, record.home)
         copies = self._copies

@@ -118,10 +118,8 @@ class NodeRequests:
             node = await self._directory.find(wanted.home)
             if node is None or node.address is None:
                 raise wanted
-            # One that is late with its heartbeat may be asleep: it would take the request and not answer.
-            if node.silent < self._directory.silence / 2:
-                with contextlib.suppress(OSError, TimeoutError):
-                    return await _connect(node.address), node.home
+            with contextlib.suppress(OSError, TimeoutError):
+                return await _connect(node.address), node.home
             if anyio.current_time() >= until:
                 raise NodeUnreachable(problem.container_id)
             await anyio.sleep(PAUSE)
