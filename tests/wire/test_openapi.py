@@ -1,5 +1,6 @@
 """`/openapi.json`: a sound document that says what is served, all of it and nothing else."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,16 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 from starlette.routing import Route
 
+from limpet.core import events as ev
+from limpet.responses.event_payloads import PAYLOADS
 from limpet.runtimes.memory import MemoryRuntime
 from limpet.server.gateway import GatewaySettings, opened
 from limpet.server.openapi import document
 from limpet.server.openapi_schemas import ANSWERED
 from limpet.store.home import prepare_home
 from tests.support.gateway import Gateway, running
-from tests.wire.asking import container_of, run
+from tests.wire.asking import SHELL, container_of, run, shell_blocks
+from tests.wire.streams import asking
 from tests.wire.test_skills import bundle, zipped
 
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -130,6 +134,18 @@ def test_what_is_answered_fits_its_schema(served: Any, gateway: Gateway, client:
             (f"/v1/responses/{response.id}", "DeletedResponse"),
         ):
             checked(served, name, http.delete(address))
+
+
+def test_every_event_of_a_stream_is_described(served: Any, gateway: Gateway) -> None:
+    kinds = {value for name, value in vars(ev).items() if name.isupper() and isinstance(value, str)}
+    with asking(gateway, model="limpet/script", input=shell_blocks("echo x > f; exit 3"), tools=SHELL) as stream:
+        told = stream.rest()
+
+    assert set(PAYLOADS) == kinds
+    assert len({event["type"] for event in told}) >= 13
+    for event in told:
+        fits(served, "".join(map(str.capitalize, re.split("[._]", event["type"]))) + "Event", event)
+        fits(served, "ResponseStreamEvent", event)
 
 
 def test_what_the_seed_and_the_official_client_send_fits_the_schema_of_requests(served: Any) -> None:

@@ -40,6 +40,7 @@ COMMAND_DONE = "response.shell_call_command.done"
 OUTPUT_DELTA = "response.shell_call_output_content.delta"
 OUTPUT_DONE = "response.shell_call_output_content.done"
 COMPACTING = "response.compaction.compacting"
+ERROR = "error"  # of a stream that breaks off
 
 TERMINAL = frozenset({COMPLETED, FAILED, INCOMPLETE})
 # The last event of a response that ended so. Clients know no event of its own for a cancelled one; its object has the status.

@@ -7,171 +7,26 @@ An event is checked by reading it into the struct of its kind, and travels on as
 event stays on it, and to write a struct's event again would cost more than the check.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from msgspec import Meta, ValidationError, convert
+from msgspec import ValidationError, convert
 
 from limpet.core import events as ev
-from limpet.core.resources import Count, WireObject
+from limpet.responses.event_payloads import (
+    OF_PROVIDERS,
+    SHELL_CALL,
+    SHELL_OUTPUT,
+    CommandEvent,
+    ContentAnnotation,
+    ContentEvent,
+    ItemEvent,
+    OutputEvent,
+    SummaryEvent,
+    WholeItem,
+)
 
 Json = dict[str, Any]
-SHELL_CALL, SHELL_OUTPUT = "shell_call", "shell_call_output"
-Objects = list[Json] | Literal[""] | None  # some providers write "" for none
-
-
-class ItemShape(WireObject, frozen=True, kw_only=True):
-    """An output item: its lists, where it has them, are lists of objects."""
-
-    type: str
-    id: str
-    content: Objects = None
-    summary: Objects = None
-    arguments: Any = None
-    action: Any = None
-    output: Any = None
-
-    def __post_init__(self) -> None:
-        if self.type == "function_call" and not isinstance(self.arguments, str | None):
-            raise ValueError("the `arguments` of a function call must be a text")
-        if self.type == SHELL_CALL:
-            convert(self.action, ActionShape)
-        if self.type == SHELL_OUTPUT:
-            convert(self.output, list[EntryShape])
-
-
-class ActionShape(WireObject, frozen=True, kw_only=True):
-    """What a shell call asks for."""
-
-    commands: list[str]
-
-
-class EntryShape(WireObject, frozen=True, kw_only=True):
-    """The result of one command."""
-
-    stdout: str = ""
-    stderr: str = ""
-
-
-class PartShape(WireObject, frozen=True, kw_only=True):
-    type: str
-    text: str | None = None
-    refusal: str | None = None
-    annotations: Objects = None
-
-
-class ItemEvent(WireObject, frozen=True, kw_only=True):
-    """One about an item, and no more is known of it."""
-
-    output_index: Count
-
-
-class WholeItem(ItemEvent, frozen=True, kw_only=True):
-    item: ItemShape
-
-
-class ArgumentsDelta(ItemEvent, frozen=True, kw_only=True):
-    delta: str
-
-
-class ArgumentsDone(ItemEvent, frozen=True, kw_only=True):
-    arguments: str
-
-
-class ContentEvent(ItemEvent, frozen=True, kw_only=True):
-    content_index: Count
-
-
-class ContentDelta(ContentEvent, frozen=True, kw_only=True):
-    delta: str
-
-
-class ContentText(ContentEvent, frozen=True, kw_only=True):
-    text: str
-
-
-class ContentRefusal(ContentEvent, frozen=True, kw_only=True):
-    refusal: str
-
-
-class ContentPart(ContentEvent, frozen=True, kw_only=True):
-    part: PartShape
-
-
-class ContentAnnotation(ContentEvent, frozen=True, kw_only=True):
-    annotation: Json
-    annotation_index: Count
-
-
-class CommandEvent(ItemEvent, frozen=True, kw_only=True):
-    """One about a command of a shell call."""
-
-    command_index: Count
-
-
-class CommandText(CommandEvent, frozen=True, kw_only=True):
-    command: str
-
-
-class CommandDelta(CommandEvent, frozen=True, kw_only=True):
-    delta: str
-
-
-class OutputEvent(ItemEvent, frozen=True, kw_only=True):
-    """One about the output of a command."""
-
-    command_index: Count
-
-
-class OutputDelta(OutputEvent, frozen=True, kw_only=True):
-    delta: dict[Literal["stdout", "stderr"], str]
-
-
-class OutputWhole(OutputEvent, frozen=True, kw_only=True):
-    output: Annotated[list[EntryShape], Meta(min_length=1, max_length=1)]
-
-
-class SummaryEvent(ItemEvent, frozen=True, kw_only=True):
-    summary_index: Count
-
-
-class SummaryDelta(SummaryEvent, frozen=True, kw_only=True):
-    delta: str
-
-
-class SummaryText(SummaryEvent, frozen=True, kw_only=True):
-    text: str
-
-
-class SummaryPart(SummaryEvent, frozen=True, kw_only=True):
-    part: PartShape
-
-
-_SHAPES: Mapping[str, type[ItemEvent]] = {
-    ev.ITEM_ADDED: WholeItem,
-    ev.ITEM_DONE: WholeItem,
-    ev.TEXT_DELTA: ContentDelta,
-    ev.TEXT_DONE: ContentText,
-    ev.REFUSAL_DELTA: ContentDelta,
-    ev.REFUSAL_DONE: ContentRefusal,
-    ev.REASONING_DELTA: ContentDelta,
-    ev.REASONING_DONE: ContentText,
-    ev.SUMMARY_DELTA: SummaryDelta,
-    ev.SUMMARY_DONE: SummaryText,
-    ev.PART_ADDED: ContentPart,
-    ev.PART_DONE: ContentPart,
-    ev.SUMMARY_PART_ADDED: SummaryPart,
-    ev.SUMMARY_PART_DONE: SummaryPart,
-    ev.ANNOTATION_ADDED: ContentAnnotation,
-    ev.COMMAND_ADDED: CommandText,
-    ev.COMMAND_DELTA: CommandDelta,
-    ev.COMMAND_DONE: CommandText,
-    ev.OUTPUT_DELTA: OutputDelta,
-    ev.OUTPUT_DONE: OutputWhole,
-    ev.ARGUMENTS_DELTA: ArgumentsDelta,
-    ev.ARGUMENTS_DONE: ArgumentsDone,
-}
 
 
 @dataclass(slots=True)
@@ -194,7 +49,7 @@ class EventValidator:
 
     def problem(self, kind: str, data: Json) -> str | None:
         """What keeps this event from being told; None lets it pass, and counts it as told."""
-        shape = _SHAPES.get(kind)
+        shape = OF_PROVIDERS.get(kind)
         if shape is None:
             if "output_index" not in data:
                 return None

@@ -20,6 +20,7 @@ from limpet.core.command import START, Aborted, Command, Exited, Lost, Outcome, 
 from limpet.core.errors import CommandRefused, FileError, LimpetError, RequestError, SandboxGone, StoreError
 from limpet.core.ports import Process
 from limpet.responses.command_output import CommandOutput
+from limpet.responses.event_payloads import CommandResult
 from limpet.responses.outcomes import UNKNOWN, is_without_result, stored_outcome
 from limpet.responses.shell_audit import audit
 from limpet.responses.shell_host import ShellHost
@@ -392,6 +393,6 @@ class ShellCalls:
 
     async def _result(self, place: Json, answer: _CallResult, stdout: str, stderr: str, outcome: Outcome) -> None:
         entry = CommandEntry(stdout=stdout, stderr=stderr, outcome=wire_outcome(outcome))
-        data = {**place, "command_index": len(answer.entries), "output": [to_builtins(entry)]}
+        done = CommandResult(**place, command_index=len(answer.entries), output=[entry])
         answer.entries.append(entry)
-        await self._writer.tell(ev.OUTPUT_DONE, **data)
+        await self._writer.tell(ev.OUTPUT_DONE, done)

@@ -12,6 +12,7 @@ from msgspec import structs, to_builtins
 from limpet.core import events as ev
 from limpet.core import ids
 from limpet.core.errors import UpstreamBroken
+from limpet.responses.event_payloads import CommandDelta, WholeCommand
 from limpet.responses.event_validator import EventValidator
 from limpet.responses.json_copy import json_copy
 from limpet.responses.shell_items import ShellAction, ShellCallItem, citation
@@ -143,13 +144,15 @@ class TurnForwarder:
     async def _command_text(self, event: CommandText) -> None:
         """Commands come in order; a piece of the next one closes nothing, `CallMade` does."""
         told = self._told[event.index]
-        place = {"output_index": self._place(event.index), "command_index": event.command_index}
+        place = self._place(event.index)
         while len(told) <= event.command_index:
             told.append("")
-            await self._writer.tell(ev.COMMAND_ADDED, **{**place, "command_index": len(told) - 1}, command="")
+            begun = WholeCommand(output_index=place, command_index=len(told) - 1, command="")
+            await self._writer.tell(ev.COMMAND_ADDED, begun)
         told[event.command_index] += event.text
         if event.text and self._streams_commands:
-            await self._writer.tell(ev.COMMAND_DELTA, **place, delta=event.text)
+            piece = CommandDelta(output_index=place, command_index=event.command_index, delta=event.text)
+            await self._writer.tell(ev.COMMAND_DELTA, piece)
 
     async def _make(self, event: CallMade) -> None:
         if event.index not in self._begun:
@@ -162,8 +165,8 @@ class TurnForwarder:
                 command[len(told[number]) :] if number < len(told) and command.startswith(told[number]) else command
             )
             await self._command_text(CommandText(index=event.index, command_index=number, text=missing))
-            place = {"output_index": self._place(event.index), "command_index": number}
-            await self._writer.tell(ev.COMMAND_DONE, **place, command=command)
+            whole = WholeCommand(output_index=self._place(event.index), command_index=number, command=command)
+            await self._writer.tell(ev.COMMAND_DONE, whole)
         action = ShellAction(
             commands=list(commands),
             timeout_ms=None if asked is None else asked.timeout_ms,

@@ -82,9 +82,12 @@ class Writer:
         """Take an event over. It is visible to readers once the journal has it, which `flush` waits for."""
         await self._put(event.type, event.data, event.exec_id, event.stream, event.raw_offset)
 
-    async def tell(self, type: str, **data: object) -> None:
-        """`emit` for an event that has only a payload. Structs in it become what they are on the wire."""
-        await self._put(type, {key: _plain(value) for key, value in data.items()})
+    async def tell(self, type: str, payload: WireObject | None = None, **data: object) -> None:
+        """`emit` for an event that has only a payload: one of `event_payloads`, or these keys. Structs become what they are on the wire."""
+        if payload is not None:
+            await self._put(type, msgspec.to_builtins(payload))
+        else:
+            await self._put(type, {key: _plain(value) for key, value in data.items()})
 
     async def pass_on(self, type: str, data: dict[str, Any]) -> None:
         """The same, with the payload as it is."""

@@ -2,6 +2,7 @@
 
 from limpet.server.files import LEAST_SECONDS, LIST_LIMIT, MOST_SECONDS, PURPOSES
 from limpet.server.openapi_accounts import account_paths
+from limpet.server.openapi_events import EVENT
 from limpet.server.openapi_items import include_query, item_paths
 from limpet.server.openapi_operations import (
     BYTES,
@@ -39,7 +40,8 @@ def paths() -> Json:
 
 
 def _responses() -> Json:
-    event = shape({"data": {**TEXT, "description": "The event as JSON; `[DONE]` is the last."}}, {"event": TEXT})
+    data = {"contentMediaType": JSON, "contentSchema": ref(EVENT), "description": "The event; `[DONE]` is the last."}
+    event = shape({"data": {**TEXT, **data}}, {"event": TEXT})
     streamed = {"text/event-stream": {"schema": event}}
     one = {JSON: {"schema": ref("Response")}, **streamed}
     refusals = (400, 404, 409, 413, 415, 422, 429, 502, 503)

@@ -53,6 +53,7 @@ from limpet.responses.webhook_endpoints import (
 from limpet.server.errors import ErrorAnswer
 from limpet.server.files import DeletedFile, File
 from limpet.server.health import Alive, GatewayHealth, Model, ModelList
+from limpet.server.openapi_events import event_schemas
 from limpet.server.responses import DeletedResponse
 from limpet.server.skills import DeletedSkill, DeletedSkillVersion, Skill, SkillVersion
 from limpet.server.usage import UsagePage
@@ -125,6 +126,7 @@ def schemas() -> Json:
     return {
         **_requests(),
         **_asked_of_containers(),
+        **event_schemas(REFERENCE),
         **_answers(),
     }
 

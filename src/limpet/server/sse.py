@@ -4,10 +4,13 @@ import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 
 import anyio
+import msgspec
 import structlog
 from starlette.types import Receive, Scope, Send
 
+from limpet.core import events as ev
 from limpet.core.errors import LimpetError
+from limpet.responses.event_payloads import StreamError
 from limpet.responses.replay import DecodedEvent, StreamEvent
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -137,8 +140,8 @@ async def _event_frames(
     except LimpetError as problem:
         # Too late for a status: the stream itself says what happened.
         log.warning("stream_broke", reason=problem.message)
-        event = {"code": "server_error", "message": problem.message, "param": None}
-        yield frame(DecodedEvent(seq=last + 1, type="error", data=event))
+        event = msgspec.to_builtins(StreamError(code="server_error", message=problem.message, param=None))
+        yield frame(DecodedEvent(seq=last + 1, type=ev.ERROR, data=event))
     finally:
         with anyio.CancelScope(shield=True):
             await events.aclose()

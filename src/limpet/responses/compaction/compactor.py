@@ -25,6 +25,7 @@ from limpet.responses.compaction.plan import CompactionPlan, is_user_message, pl
 from limpet.responses.compaction.provided import ProvidedCompaction
 from limpet.responses.compaction.summary import Summariser, Summary
 from limpet.responses.compaction_settings import Strategy
+from limpet.responses.event_payloads import CompactionBegun
 from limpet.responses.writer import Writer
 from limpet.upstreams.token_estimate import estimated_tokens, tokens_of, tokens_of_item
 from limpet.upstreams.upstream import LEFT_OUT
@@ -152,7 +153,7 @@ class Compactor:
         item = {"id": ids.new_id(ids.COMPACTION), "type": COMPACTION, "encrypted_content": ""}
         await writer.tell(ev.ITEM_ADDED, output_index=index, item=item)
         if self.order.is_triggered and self.order.strategy == "llm":
-            await writer.tell(ev.COMPACTING, item_id=item["id"], output_index=index)
+            await writer.tell(ev.COMPACTING, CompactionBegun(item_id=item["id"], output_index=index))
         return index, item
 
     async def _replaced(
