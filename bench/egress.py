@@ -36,7 +36,7 @@ TOOLS = {
 
 async def rows(scale: Scale) -> list[Line]:
     with tempfile.TemporaryDirectory() as place, _upstream(Path(place)) as (up, trust):
-        lines = await to_thread.run_sync(_passed_through, scale, Path(place), up)
+        lines = await to_thread.run_sync(_passed_through, scale, Path(place), up, trust)
         lines += await to_thread.run_sync(_intercepted, scale, Path(place), up, trust)
         lines += await to_thread.run_sync(_flooded, scale, up)
         lines.append(await to_thread.run_sync(_memory, trust))
@@ -55,13 +55,13 @@ def _upstream(place: Path) -> Iterator[tuple[dict[str, int], str]]:
         yield ports, str(trust)
 
 
-def _passed_through(scale: Scale, place: Path, up: dict[str, int]) -> list[Line]:
-    stream, reply = up["stream"], up["reply"]
+def _passed_through(scale: Scale, place: Path, up: dict[str, int], trust: str) -> list[Line]:
+    stream, reply, tls = up["stream"], up["reply"], up["tls"]
     with (
-        process("bench.egress_door", "1", "-", str(stream), str(reply)) as ours,
+        process("bench.egress_door", "2", "-", str(stream), str(reply), str(tls)) as ours,
         clients.squid(place / "squid") as squid,
     ):
-        (door,) = ours["doors"]
+        door, other = ours["doors"]  # connections are paced, of each door for itself
         lines: list[Line] = []
         n = scale.of(5)
         if squid is None:
@@ -86,10 +86,13 @@ def _passed_through(scale: Scale, place: Path, up: dict[str, int]) -> list[Line]
             partial(clients.megabytes_a_second, door, stream), partial(clients.megabytes_a_second, None, stream), n=n
         )
         lines.append(compared("passed through a door, one tunnel", *_beside("direct", carried), "MB/s"))
+        shaken = partial(clients.new_tls_connection, context=clients.trusted(Path(trust).read_text()))
+        opened = _in_turns(partial(shaken, other, tls), partial(shaken, None, tls), n=scale.of(200))
+        lines.append(compared("new TLS connection through a door", *_beside("direct", opened), target="≤ 2 ×"))
         opened = _in_turns(
             partial(clients.new_connection, door, reply), partial(clients.new_connection, None, reply), n=scale.of(200)
         )
-        lines.append(compared("new connection through a door", *_beside("direct", opened), target="≤ 2 ×"))
+        lines.append(compared("the same without a handshake, TCP alone", *_beside("direct", opened)))
         refused = _in_turns(
             partial(clients.refusal, door), partial(clients.new_connection, None, reply), n=scale.of(200)
         )

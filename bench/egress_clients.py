@@ -135,6 +135,14 @@ def new_connection(proxy: int | None, port: int, host: str = HOST) -> float:
     return (time.perf_counter() - begun) * 1000
 
 
+def new_tls_connection(proxy: int | None, port: int, context: ssl.SSLContext) -> float:
+    """Milliseconds from nothing to a first answer of one byte over TLS."""
+    begun = time.perf_counter()
+    with context.wrap_socket(tunnel(proxy, port), server_hostname=HOST) as connection:
+        get(connection, 1, "none", bytearray(4096))
+    return (time.perf_counter() - begun) * 1000
+
+
 def refusal(proxy: int) -> float:
     """Milliseconds until a host that is not allowed is refused."""
     begun = time.perf_counter()

@@ -5,6 +5,7 @@ Pure. Names are compared in their ASCII form, in lower case and without a final 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from limpet.core.errors import FetchRefused
 from limpet.egress.addresses import MOST_NAME, canonical_host
@@ -34,6 +35,7 @@ class HostPattern:
         return self.matches(other.name)
 
 
+@lru_cache(maxsize=1024)
 def canonical_name(text: str) -> str:
     """A host name as it is compared and dialed. Raises ValueError for what is none, such as an address in any spelling."""
     if not 0 < len(text) <= MOST_NAME + 1 or ":" in text or "[" in text or "*" in text:

@@ -1,7 +1,7 @@
 """What a door notes of each decision. Values only; never a header, a path, a query or a body."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from limpet.egress.policy import Decision, Refused
@@ -45,7 +45,10 @@ class EgressRecord:
 
     def ended(self, *, sent: int, received: int, duration: float, secrets: tuple[str, ...] = ()) -> "EgressRecord":
         """The same, with how it went."""
-        return replace(self, sent=sent, received=received, duration=duration, secrets=secrets)
+        return EgressRecord(  # not `replace`, which takes ten times as long
+            box=self.box, host=self.host, port=self.port, verdict=self.verdict, rule=self.rule,
+            sent=sent, received=received, duration=duration, secrets=secrets,
+        )  # fmt: skip
 
 
 OnRecord = Callable[[EgressRecord], None]

@@ -38,13 +38,17 @@ class SocketStream(ByteStream):
 
     async def receive(self, max_bytes: int = 65_536) -> bytes:
         await self._reads.take()
-        try:
-            data = await asyncio.get_running_loop().sock_recv(self.socket, max_bytes)
-        except OSError as error:
-            raise anyio.BrokenResourceError from error
-        if not data:
-            raise anyio.EndOfStream
-        return data
+        while True:
+            try:
+                data = self.socket.recv(max_bytes)
+            except (BlockingIOError, InterruptedError):
+                await self._readable()
+                continue
+            except OSError as error:
+                raise anyio.BrokenResourceError from error
+            if not data:
+                raise anyio.EndOfStream
+            return data
 
     async def pass_to(self, other: "SocketStream") -> int:
         """Pass on what has arrived, or what comes next; how many bytes that was, 0 at the end. OSError where this side is gone, and
@@ -67,6 +71,7 @@ class SocketStream(ByteStream):
         loop.add_reader(number, _set, readable)
         try:
             await readable
+            self._reads.waited()
         finally:
             if self.socket.fileno() >= 0:
                 loop.remove_reader(number)
@@ -82,8 +87,10 @@ class SocketStream(ByteStream):
 
     async def send(self, item: bytes | memoryview) -> None:
         await self._writes.take()
+        if (sent := self.send_now(memoryview(item))) == len(item):
+            return
         try:
-            await asyncio.get_running_loop().sock_sendall(self.socket, item)
+            await asyncio.get_running_loop().sock_sendall(self.socket, memoryview(item)[sent:])
         except OSError as error:
             raise anyio.BrokenResourceError from error
 

@@ -71,8 +71,11 @@ class NetworkLedger:
                 self._total = replace(self._total, unlisted=self._total.unlisted + record.count)
                 return
             row = HostUsage(host=record.host, port=record.port, verdict=record.verdict, rule=record.rule)
-        self._rows[_key(record)] = replace(
-            row,
+        self._rows[_key(record)] = HostUsage(
+            host=row.host,
+            port=row.port,
+            verdict=row.verdict,
+            rule=row.rule,
             connections=row.connections + record.count,
             sent=row.sent + record.sent,
             received=row.received + record.received,
@@ -92,12 +95,13 @@ def _key(row: HostUsage | EgressRecord) -> _Key:
 
 def _more(total: NetworkUsage, record: EgressRecord) -> NetworkUsage:
     is_allowed = record.verdict == "allowed"
-    return replace(
-        total,
+    return NetworkUsage(  # not `replace`, which takes ten times as long
         connections=total.connections + record.count * is_allowed,
         refused=total.refused + record.count * (not is_allowed),
         sent=total.sent + record.sent,
         received=total.received + record.received,
+        hosts=total.hosts,
+        unlisted=total.unlisted,
     )
 
 
