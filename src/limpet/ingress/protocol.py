@@ -7,6 +7,7 @@ they are fed; the rest hangs on the parser's callbacks. Nothing here runs for ea
 
 import asyncio
 from enum import Enum, auto
+from functools import partial
 from typing import Any, NoReturn
 
 import httptools
@@ -19,6 +20,7 @@ from limpet.ingress.refusals import Ingress, Refusal
 from limpet.ingress.takeover import EXTENSION, ConnectionControl, RawConnection
 from limpet.ingress.unread import UnreadAnswer
 
+HEALTH = frozenset({"/livez"})  # paths that wait behind no other request
 MAX_URL_BYTES = 16 * 1024
 # Requests that may wait behind the one that is answered; their heads together are held to the bound of one.
 MAX_PIPELINED = 32
@@ -102,6 +104,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._unread is not None:
             self._unread.end()
         self._unset_keepalive_if_required()  # uvicorn does so only where no error ended the connection
+        self._ingress.pacer.run(partial(self._end, exc))
+
+    def _end(self, exc: Exception | None) -> None:
         self._leave()
         if self._upgrading is not None:
             self._upgrading.feed_end(is_gone=True)
@@ -111,7 +116,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Whether the connection stays open for what is written: only one that was taken over, in which either end may stop first."""
         if self._upgrading is None or not self.cycle.response_complete:
             return False
-        self._upgrading.feed_end()
+        self._ingress.pacer.run(self._upgrading.feed_end)
         return True
 
     def _leave(self) -> None:
@@ -123,7 +128,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answered = cycle
-        super()._start_asgi_task(cycle, app)
+        start = partial(super()._start_asgi_task, cycle, app)
+        if cycle.scope["path"] in HEALTH:
+            start()  # a look at whether the gateway lives is answered in a burst too
+        else:
+            self._ingress.pacer.run(start)
 
     def make_room(self) -> None:
         """See `Connection`."""
