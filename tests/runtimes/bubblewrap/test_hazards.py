@@ -15,6 +15,7 @@ from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, eventually, 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
 ANSWERS_WITHIN = 1.0
+TRIES = 5  # a machine that is busy elsewhere takes longer now and then; a box that is bricked always does
 _BOMB = "python3 -c 'import os, time\nwhile True:\n try: os.fork()\n except OSError: time.sleep(0.01)'"
 # Name: script, seconds that it may take (None: it ends by itself).
 HAZARDS: dict[str, tuple[str, float | None]] = {
@@ -104,12 +105,16 @@ async def test_after_each_hazard_the_next_command_answers_within_a_second(box: S
         outcome = await _ended(await begin(box, script, timeout=timeout))
         if timeout is None and isinstance(outcome, TimedOut):
             wrong[name] = outcome
-        begun = time.monotonic()
-        after = await run(box, "echo alive", timeout=10)
-        if (took := time.monotonic() - begun) > ANSWERS_WITHIN:
+        for _ in range(TRIES):
+            begun = time.monotonic()
+            after = await run(box, "echo alive", timeout=10)
+            took = time.monotonic() - begun
+            if after != (Exited(0), "alive\n", ""):
+                wrong[name] = after
+            if took <= ANSWERS_WITHIN:
+                break
+        else:
             slow[name] = took
-        if after != (Exited(0), "alive\n", ""):
-            wrong[name] = after
 
     assert (slow, wrong) == ({}, {})
     assert len(HAZARDS) >= 30
