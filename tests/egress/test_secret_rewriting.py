@@ -7,7 +7,7 @@ import pytest
 from limpet.egress.host_patterns import HostPattern
 from limpet.egress.http_heads import MOST_HEAD, MalformedHttp, RequestHead, read_request
 from limpet.egress.policy import Refused
-from limpet.egress.secrets import MOST_BODY, MOST_GROWN, PlacedSecret, Scrubber, SecretRewriting, encodings
+from limpet.egress.secrets import MOST_BODY, MOST_GROWN, PlacedSecret, Scrubber, SecretRewriter, encodings
 
 HOST = "api.example.com"
 FORM = b"application/x-www-form-urlencoded"
@@ -37,11 +37,11 @@ LONG = placed(b"%" * 8192, in_query=True, in_body=True)
 )
 def test_a_request_that_its_placeholders_would_make_too_long_is_refused(head: RequestHead, body: bytes | None) -> None:
     with pytest.raises(MalformedHttp):
-        SecretRewriting(head, [LONG]).request(head, body)
+        SecretRewriter(head, [LONG]).request(head, body)
 
 
 def test_a_piece_of_a_chunked_body_that_would_become_too_long_is_refused() -> None:
-    rewriting = SecretRewriting(head_of(b"Content-Type: " + FORM, length=b"Transfer-Encoding: chunked"), [LONG])
+    rewriting = SecretRewriter(head_of(b"Content-Type: " + FORM, length=b"Transfer-Encoding: chunked"), [LONG])
     assert rewriting.sent(LONG.placeholder * 10) == b"%25" * 8192 * 10
     with pytest.raises(MalformedHttp):
         rewriting.sent(LONG.placeholder * 1000)
@@ -50,7 +50,7 @@ def test_a_piece_of_a_chunked_body_that_would_become_too_long_is_refused() -> No
 def test_as_many_values_as_fit_are_put_in() -> None:
     head = head_of(*([b"X: " + LONG.placeholder] * 7))
     fits = MOST_GROWN // len(LONG.value)
-    changed = SecretRewriting(head, [LONG]).request(head, LONG.placeholder * fits)
+    changed = SecretRewriter(head, [LONG]).request(head, LONG.placeholder * fits)
     assert not isinstance(changed, Refused)
     assert [value for name, value in changed[0].fields if name == b"X"] == [LONG.value] * 7
     assert sum(len(name) + len(value) for name, value in changed[0].fields) < MOST_HEAD
@@ -76,7 +76,7 @@ def test_what_writers_of_json_and_html_escape_is_masked(written: str) -> None:
 def test_a_value_from_before_a_rotation_is_masked_and_not_sent() -> None:
     secret = PlacedSecret(name="T", value=b"value-of-now", also_hidden=(b"value-before",), hosts=(HostPattern(HOST),))
     head = head_of(b"X: " + secret.placeholder)
-    rewriting = SecretRewriting(head, [secret])
+    rewriting = SecretRewriter(head, [secret])
     changed = rewriting.request(head, None)
     assert not isinstance(changed, Refused)
     assert (b"X", b"value-of-now") in changed[0].fields

@@ -9,7 +9,7 @@ from limpet.egress.host_patterns import HostPattern
 from limpet.egress.http_exchange import HttpCarrier
 from limpet.egress.http_heads import RequestHead
 from limpet.egress.policy import Admitted, Decision
-from limpet.egress.secrets import PlacedSecret, SecretRewriting
+from limpet.egress.secrets import PlacedSecret, SecretRewriter
 from limpet.egress.streams import ReadAhead, SocketStream
 
 pytestmark = pytest.mark.anyio
@@ -31,8 +31,8 @@ class CountingExchange:
     def decide(self, head: RequestHead) -> Decision:
         return Admitted(host=HOST, port=443, rule=HOST)
 
-    def rewriting(self, admitted: Admitted, head: RequestHead) -> SecretRewriting:
-        return SecretRewriting(head, [PlacedSecret(name="T", value=b"the-value-of-it", hosts=(HostPattern(HOST),))])
+    def rewriting(self, admitted: Admitted, head: RequestHead) -> SecretRewriter:
+        return SecretRewriter(head, [PlacedSecret(name="T", value=b"the-value-of-it", hosts=(HostPattern(HOST),))])
 
     async def connect(self, admitted: Admitted) -> ReadAhead:
         return self._upstream

@@ -1,6 +1,6 @@
 """How often a key may ask, and how long a guesser waits, under a clock that the test turns."""
 
-from limpet.server.rates import FORGIVEN_SECONDS, MOST_DELAY, Exhausted, Failures, Rates
+from limpet.server.rates import FORGIVEN_SECONDS, MOST_DELAY, Failures, RateExceeded, Rates
 
 
 class Turned:
@@ -20,7 +20,7 @@ def test_a_minutes_worth_may_come_at_once_and_fills_evenly() -> None:
     clock = Turned()
     rates = Rates(clock)
     assert [rates.begin("key", per_minute=3, concurrent=None) for _ in range(3)] == [None] * 3
-    assert rates.begin("key", per_minute=3, concurrent=None) == Exhausted(limit=3, seconds=20.0)
+    assert rates.begin("key", per_minute=3, concurrent=None) == RateExceeded(limit=3, seconds=20.0)
     clock.seconds += 20
     assert rates.begin("key", per_minute=3, concurrent=None) is None
     assert rates.begin("key", per_minute=3, concurrent=None) is not None
@@ -33,7 +33,7 @@ def test_open_requests_are_counted_until_they_end() -> None:
     assert [rates.begin("key", per_minute=None, concurrent=2) for _ in range(3)] == [
         None,
         None,
-        Exhausted(limit=2, seconds=None),
+        RateExceeded(limit=2, seconds=None),
     ]
     rates.end("key")
     assert rates.begin("key", per_minute=None, concurrent=2) is None
@@ -49,7 +49,7 @@ def test_a_refused_request_takes_nothing() -> None:
     clock = Turned()
     rates = Rates(clock)
     rates.begin("key", per_minute=2, concurrent=1)
-    assert rates.begin("key", per_minute=2, concurrent=1) == Exhausted(limit=1, seconds=None)
+    assert rates.begin("key", per_minute=2, concurrent=1) == RateExceeded(limit=1, seconds=None)
     rates.end("key")
     assert rates.begin("key", per_minute=2, concurrent=1) is None
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from limpet.upstreams import shell_function
-from limpet.upstreams.shell_function import Writing, output_text, read_arguments
+from limpet.upstreams.shell_function import CommandsDecoder, output_text, read_arguments
 from limpet.upstreams.upstream import BadArguments, ShellArguments
 
 LS = ShellArguments(commands=("ls",))
@@ -90,7 +90,7 @@ def test_commands_that_are_still_being_written_are_shown_as_they_grow(
     commands: list[str], sizes: list[int], ascii_only: bool
 ) -> None:
     text = json.dumps({"commands": commands, "timeout_ms": 5}, ensure_ascii=ascii_only)
-    writing, shown, at = Writing(), [""] * len(commands), 0
+    writing, shown, at = CommandsDecoder(), [""] * len(commands), 0
     for size in [*sizes, len(text)]:
         for index, more in writing.feed(text[at : at + size]):
             shown[index] += more
@@ -100,7 +100,7 @@ def test_commands_that_are_still_being_written_are_shown_as_they_grow(
 
 
 def test_a_long_command_is_not_read_again_for_each_piece() -> None:
-    writing = Writing()
+    writing = CommandsDecoder()
     told = [writing.feed(piece) for piece in ['{"commands":["', *["x" * 10] * 20_000]]
     assert 400 < sum(map(bool, told)) < 700
 

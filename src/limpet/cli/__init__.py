@@ -172,9 +172,9 @@ def shell_command(
         raise typer.Exit(shell(runtime=runtime or "bubblewrap", unsafe_local=unsafe_local))
     if runtime is not None:
         raise ConfigInvalid("limpet shell", "--runtime", "a container has its own; leave one of the two out")
-    from limpet.cli.join import Joining, join
+    from limpet.cli.join import JoinRequest, join
 
-    raise typer.Exit(join(Joining(container=container, number=number, config=config, url=url)))
+    raise typer.Exit(join(JoinRequest(container=container, number=number, config=config, url=url)))
 
 
 @app.command("mcp")

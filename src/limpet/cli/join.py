@@ -30,7 +30,7 @@ HOLD_EVERY = 20.0  # seconds; at least three times in a container's time to live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class JoinRequest:
     """Which shell of which container. `config` is the gateway's settings file, `url` where the gateway is, if there is one."""
 
     container: str
@@ -52,12 +52,12 @@ class JoinFailed(LimpetError):
     """There is no such container, or its box cannot be joined."""
 
 
-def join(wanted: Joining) -> int:
+def join(wanted: JoinRequest) -> int:
     """Returns the shell's exit code, 0 where it was left, 125 where its box was lost under it. Raises LimpetError."""
     return anyio.run(_join, wanted)
 
 
-async def _join(wanted: Joining) -> int:
+async def _join(wanted: JoinRequest) -> int:
     config = load_config(wanted.config)
     async with AsyncExitStack() as stack:
         settings = config.database
@@ -103,7 +103,7 @@ async def _hold(rows: Containers, record: ContainerRecord) -> None:
         await anyio.sleep(min(HOLD_EVERY, record.idle_ttl / 3))
 
 
-async def _enter(wanted: Joining, config: Config, *, rows: Containers, runtime: Runtime) -> Sandbox:
+async def _enter(wanted: JoinRequest, config: Config, *, rows: Containers, runtime: Runtime) -> Sandbox:
     """The container's box, booted if there is none that answers."""
     if (sandbox := await _attach(rows, runtime, wanted.container)) is not None:
         return sandbox
@@ -123,7 +123,7 @@ async def _attach(rows: Containers, runtime: Runtime, container_id: str) -> Sand
         return None
 
 
-async def _boot(wanted: Joining, config: Config) -> None:
+async def _boot(wanted: JoinRequest, config: Config) -> None:
     """Boot its box: here where no gateway uses this home, else the gateway does it."""
     try:
         if note := await wiring.boot_box(config, wanted.container):
@@ -140,7 +140,7 @@ async def _boot(wanted: Joining, config: Config) -> None:
             ) from refusal
 
 
-async def _shell_in(box: Shell, wanted: Joining, rows: Containers) -> int:
+async def _shell_in(box: Shell, wanted: JoinRequest, rows: Containers) -> int:
     if not has_terminal():
         return await piped(box)
     Screen().hint(f"Shell {wanted.number} of {wanted.container}: Ctrl-\\ Ctrl-\\ leaves it running, exit ends it.")
@@ -154,7 +154,7 @@ async def _shell_in(box: Shell, wanted: Joining, rows: Containers) -> int:
     return code
 
 
-async def _join_or_begin(box: Shell, wanted: Joining) -> Session:
+async def _join_or_begin(box: Shell, wanted: JoinRequest) -> Session:
     """The shell of that number, or a new one where there is none, or where it has ended since it was left."""
     process = await box.find(wanted.exec_id)
     if process is not None:
@@ -183,7 +183,7 @@ async def _has_ended(process: Process) -> bool:
     return False
 
 
-async def _explained(ending: Ending, rows: Containers, wanted: Joining) -> Ending:
+async def _explained(ending: Ending, rows: Containers, wanted: JoinRequest) -> Ending:
     """A lost box whose container was ended on purpose is told as that."""
     if not isinstance(ending, Lost):
         return ending

@@ -26,7 +26,7 @@ from limpet.guard.redaction.redactor import Redaction
 from limpet.ingress.server import listening_socket
 from limpet.mcp import http, stdio
 from limpet.mcp.http_guard import SHORTEST, HttpGuard
-from limpet.mcp.session import Offering
+from limpet.mcp.session import SessionOptions
 from limpet.tools.bash.config import BashConfig, ShellConfig, shell_config_from
 from limpet.workspace.approvals import ApprovalRequest, Approver
 from limpet.workspace.audit import AUDIT_LOG
@@ -124,14 +124,14 @@ def refuse_approval(request: ApprovalRequest) -> bool:
     return False
 
 
-def _offering(options: Options, rules: ShellConfig, runtime: Runtime) -> Offering:
+def _offering(options: Options, rules: ShellConfig, runtime: Runtime) -> SessionOptions:
     def opened(approver: Approver) -> Any:
         return wiring.open_workspace(
             options.name, runtime=runtime, directory=options.directory, policy=rules.policy, redaction=rules.redaction,
             approver=approver, network=hosts_of(options.allow_hosts),
         )  # fmt: skip
 
-    return Offering(
+    return SessionOptions(
         open_workspace=opened,
         bash=rules.bash,
         with_shell_cmd=options.shell_cmd,

@@ -16,7 +16,7 @@ from limpet.containers.boxes import Boxes
 from limpet.containers.changes import Changes, Scan, compare
 from limpet.containers.file_copies import FileCopies, FileCopy
 from limpet.containers.file_index import FileIndex
-from limpet.containers.file_recorder import FileOrigin, FileRecorder, Recording
+from limpet.containers.file_recorder import FileOrigin, FileRecorder, RecordedLook
 from limpet.containers.generated import GeneratedTrees
 from limpet.containers.meter import Meter
 from limpet.containers.settings import ContainerSettings
@@ -213,12 +213,12 @@ class LockedFiles:
         self._captures.copies.nudge()
         (await self.known()).pop(row.path, None)
 
-    async def _recording(self, record: ContainerRecord, response_id: str | None, exec_id: str | None) -> Recording:
+    async def _recording(self, record: ContainerRecord, response_id: str | None, exec_id: str | None) -> RecordedLook:
         files, known = self._box.files(record), await self.known()
         origin = FileOrigin(source="assistant", response_id=response_id, exec_id=exec_id)
-        return Recording(record=record, files=files, known=known, origin=origin)
+        return RecordedLook(record=record, files=files, known=known, origin=origin)
 
-    async def _take(self, taking: Recording, look: Scan) -> CaptureResult:
+    async def _take(self, taking: RecordedLook, look: Scan) -> CaptureResult:
         changes = await self._captures.compared(taking.known, look)
         try:
             await self._captures.recorder.take(taking, changes)

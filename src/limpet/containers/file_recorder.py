@@ -48,7 +48,7 @@ class FileOrigin:
 
 
 @dataclass(slots=True, kw_only=True)
-class Recording:
+class RecordedLook:
     """What is recorded of one look: `rows` are those whose content is new, `done` counts what was taken. `known` is kept up to date.
     `unread` are the directories of files that went away or cannot be read: the next look reads them again."""
 
@@ -81,7 +81,7 @@ class FileRecorder:
         self._clock = clock
         self._quota = quota
 
-    async def take(self, taking: Recording, changes: Changes) -> None:
+    async def take(self, taking: RecordedLook, changes: Changes) -> None:
         """Record all that changed. StoreError."""
         await self._drop(taking, changes.gone)
         if self._copies.are_made:
@@ -96,14 +96,14 @@ class FileRecorder:
         row = self._row(record, stat, copy, origin=FileOrigin(source="user"), before=stat.changed + STILL_NS + 1)
         return await self._rows.upsert(row, quota=self._quota)
 
-    async def take_one(self, taking: Recording, stat: FileStat) -> ContainerFileRecord | None:
+    async def take_one(self, taking: RecordedLook, stat: FileStat) -> ContainerFileRecord | None:
         """Take one file as it is now; its row if its content is new. FileError, StoreError."""
         async with self._read(taking, stat) as read:
             row = taking.known[stat.path] = await self._rows.upsert(read.row)
             return row if read.is_new else None
 
     @asynccontextmanager
-    async def _read(self, taking: Recording, stat: FileStat) -> AsyncIterator[_CapturedFile]:
+    async def _read(self, taking: RecordedLook, stat: FileStat) -> AsyncIterator[_CapturedFile]:
         """What there is to store of a file; the block stores it, or a copy that was made goes. FileError."""
         before = taking.before
         for look in range(LOOKS):
@@ -124,7 +124,7 @@ class FileRecorder:
                 raise FileMissing(stat.path)
             stat, before = now, time.time_ns()
 
-    def _compared(self, taking: Recording, stat: FileStat, copy: FileCopy, before: int) -> _CapturedFile:
+    def _compared(self, taking: RecordedLook, stat: FileStat, copy: FileCopy, before: int) -> _CapturedFile:
         was = taking.known.get(stat.path)
         if was is None or was.sha256 != copy.sha256 or (copy is NOT_KEPT and _facts(was) != _facts(stat)):
             row = self._row(taking.record, stat, copy, origin=taking.origin, before=before)
@@ -163,7 +163,7 @@ class FileRecorder:
             blob=copy.blob,
         )
 
-    async def _take_unread(self, taking: Recording, stats: Sequence[FileStat]) -> None:
+    async def _take_unread(self, taking: RecordedLook, stats: Sequence[FileStat]) -> None:
         """Record them as they were seen. They are hashed when they are downloaded, or change."""
         for start in range(0, len(stats), TOGETHER):
             # In a thread: there may be 50,000 in all, and making some hundred takes milliseconds.
@@ -173,10 +173,10 @@ class FileRecorder:
                 taking.known[row.path] = row
             taking.done += len(rows)
 
-    def _all_unhashed(self, taking: Recording, stats: Sequence[FileStat]) -> list[ContainerFileRecord]:
+    def _all_unhashed(self, taking: RecordedLook, stats: Sequence[FileStat]) -> list[ContainerFileRecord]:
         return [self._unhashed(taking, stat) for stat in stats]
 
-    def _unhashed(self, taking: Recording, stat: FileStat) -> ContainerFileRecord:
+    def _unhashed(self, taking: RecordedLook, stat: FileStat) -> ContainerFileRecord:
         """Without a hash there is nothing to doubt about the moment of its record."""
         copy = (
             NOT_KEPT
@@ -186,7 +186,7 @@ class FileRecorder:
         before = stat.changed + STILL_NS + 1
         return self._row(taking.record, stat, copy, origin=taking.origin, before=before)
 
-    async def _take_each(self, taking: Recording, stats: Sequence[FileStat]) -> None:
+    async def _take_each(self, taking: RecordedLook, stats: Sequence[FileStat]) -> None:
         """One after the other: a row is stored while its copy is at hand."""
         for stat in stats:
             try:
@@ -197,7 +197,7 @@ class FileRecorder:
                 taking.rows += [row] if row is not None else []
             taking.done += 1
 
-    async def _take_together(self, taking: Recording, stats: Sequence[FileStat]) -> None:
+    async def _take_together(self, taking: RecordedLook, stats: Sequence[FileStat]) -> None:
         """All rows in one transaction, a bounded number at once."""
         for start in range(0, len(stats), TOGETHER):
             some = stats[start : start + TOGETHER]
@@ -214,7 +214,7 @@ class FileRecorder:
             taking.rows += [row for row, read in zip(rows, reads, strict=True) if read.is_new]
             taking.done += len(some)
 
-    async def _drop(self, taking: Recording, paths: tuple[str, ...]) -> None:
+    async def _drop(self, taking: RecordedLook, paths: tuple[str, ...]) -> None:
         for start in range(0, len(paths), TOGETHER):
             some = paths[start : start + TOGETHER]
             await self._rows.delete_paths(taking.record.id, some)

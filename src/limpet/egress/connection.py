@@ -11,7 +11,7 @@ from typing import Protocol
 import anyio
 
 from limpet.egress.client_hello import HANDSHAKE, ClientHello, NotTls, read_client_hello
-from limpet.egress.http_exchange import HttpCarrier, Rewriting, fixed
+from limpet.egress.http_exchange import HttpCarrier, RequestRewriter, fixed
 from limpet.egress.http_heads import MalformedHttp, RequestHead, read_request
 from limpet.egress.policy import SECRET_RULE, Admitted, Decision, Reason, Refused
 from limpet.egress.records import EgressRecord, record_of
@@ -264,7 +264,7 @@ class PlainExchange:
             return Refused(host=head.host, port=port, reason=Reason.HOST_NOT_ALLOWED)
         return decision
 
-    def rewriting(self, admitted: Admitted, head: RequestHead) -> Rewriting | Refused | None:
+    def rewriting(self, admitted: Admitted, head: RequestHead) -> RequestRewriter | Refused | None:
         return None
 
     async def connect(self, admitted: Admitted) -> ReadAhead:

@@ -38,7 +38,7 @@ _NEVER_DROPPED = frozenset({b"host", b"content-type", b"authorization", b"cookie
 _WITHOUT_BODY = frozenset({204, 304})
 
 
-class Rewriting(Protocol):
+class RequestRewriter(Protocol):
     """Changes what passes: a request's head with its whole body, where that has `most_body` bytes at most (else None), and the bytes of
     other bodies piece by piece; one that may change its length that way has become CHUNKED in the head. The `_end` of a body gives
     what was held back. `request` and `sent` raise MalformedHttp for what would become too long."""
@@ -64,7 +64,7 @@ class Exchange(Protocol):
 
     def decide(self, head: RequestHead) -> Decision: ...
 
-    def rewriting(self, admitted: Admitted, head: RequestHead) -> Rewriting | Refused | None: ...
+    def rewriting(self, admitted: Admitted, head: RequestHead) -> RequestRewriter | Refused | None: ...
 
     async def connect(self, admitted: Admitted) -> ReadAhead: ...
 
@@ -140,7 +140,7 @@ class HttpCarrier:
 
     async def _rewritten(
         self, admitted: Admitted, head: RequestHead
-    ) -> tuple[Decision, Rewriting | None, RequestHead, bytes | None]:
+    ) -> tuple[Decision, RequestRewriter | None, RequestHead, bytes | None]:
         """The decision, and what is asked for; a body where it was read whole."""
         made = self._exchange.rewriting(admitted, head)
         if made is None or isinstance(made, Refused):
@@ -162,7 +162,7 @@ class HttpCarrier:
         return bytes(body)
 
     async def _asked(
-        self, head: RequestHead, body: _RequestBody, admitted: Admitted, rewriting: Rewriting | None
+        self, head: RequestHead, body: _RequestBody, admitted: Admitted, rewriting: RequestRewriter | None
     ) -> bool:
         """Ask for it, and give back the answer. A connection that its host closed meanwhile is replaced, once, where the request can be
         asked again: it has no body, and no byte of an answer has come."""
@@ -195,7 +195,7 @@ class HttpCarrier:
         self._upstream = self._reached = None
 
     async def _answered(
-        self, head: RequestHead, body: _RequestBody, upstream: ReadAhead, rewriting: Rewriting | None
+        self, head: RequestHead, body: _RequestBody, upstream: ReadAhead, rewriting: RequestRewriter | None
     ) -> bool:
         goes_on = False
         sending = anyio.CancelScope()
@@ -223,7 +223,7 @@ class HttpCarrier:
             raise error from None
         return goes_on
 
-    async def _give_back(self, asked: RequestHead, upstream: ReadAhead, rewriting: Rewriting | None) -> bool:
+    async def _give_back(self, asked: RequestHead, upstream: ReadAhead, rewriting: RequestRewriter | None) -> bool:
         for _ in range(MOST_INFORMED):
             with anyio.fail_after(ANSWER_WITHIN):
                 raw = await upstream.head()
@@ -259,7 +259,7 @@ class HttpCarrier:
             await self._box.send_eof()
         return not closes
 
-    async def _switched(self, upstream: ReadAhead, rewriting: Rewriting | None) -> None:
+    async def _switched(self, upstream: ReadAhead, rewriting: RequestRewriter | None) -> None:
         """After 101 bytes go both ways as they are, those to the box through the rewriting."""
         if rewriting is None:
             await relay(self._box, upstream, self._exchange.moved)

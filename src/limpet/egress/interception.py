@@ -13,7 +13,7 @@ from limpet.egress.http_exchange import HttpCarrier, fixed
 from limpet.egress.http_heads import RequestHead
 from limpet.egress.network import Network
 from limpet.egress.policy import SECRET_RULE, Admitted, Decision, Reason, Refused
-from limpet.egress.secrets import PlacedSecret, SecretRewriting, rewriting_for
+from limpet.egress.secrets import PlacedSecret, SecretRewriter, rewriting_for
 from limpet.egress.streams import ReadAhead
 from limpet.egress.upstream_dialer import NotConnected
 
@@ -92,7 +92,7 @@ class SecretExchange:
         self._interceptor = interceptor
         self._connection = connection
         self._admitted = admitted
-        self._made: SecretRewriting | None = None
+        self._made: SecretRewriter | None = None
 
     def decide(self, head: RequestHead) -> Decision:
         host, port = self._admitted.host, self._admitted.port
@@ -103,7 +103,7 @@ class SecretExchange:
             return Refused(host=head.host, port=port, reason=Reason.NAMES_DISAGREE)
         return self._connection.door.decide(host, port)
 
-    def rewriting(self, admitted: Admitted, head: RequestHead) -> SecretRewriting | Refused | None:
+    def rewriting(self, admitted: Admitted, head: RequestHead) -> SecretRewriter | Refused | None:
         made = rewriting_for(
             head,
             admitted.host,
@@ -111,7 +111,7 @@ class SecretExchange:
             self._interceptor.secrets,
             needs_one=admitted.rule == SECRET_RULE,
         )
-        self._made = made if isinstance(made, SecretRewriting) else None
+        self._made = made if isinstance(made, SecretRewriter) else None
         return made
 
     async def connect(self, admitted: Admitted) -> ReadAhead:

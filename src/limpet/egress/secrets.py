@@ -206,7 +206,7 @@ class Replacer(_NeedleStream):
         return _with_values(data, self._replaced.items(), MOST_GROWN)
 
 
-class SecretRewriting:
+class SecretRewriter:
     """http_exchange.Rewriting towards one host. `refusal` is what becomes of a request that carries no secret. MalformedHttp where a head
     would become longer than MOST_HEAD, or a body than MOST_GROWN."""
 
@@ -310,7 +310,7 @@ _NOT_PASSED = frozenset({b"accept-encoding", b"range", b"if-range", b"sec-websoc
 
 def rewriting_for(
     head: RequestHead, host: str, port: int, secrets_of_box: Sequence[PlacedSecret], *, needs_one: bool
-) -> SecretRewriting | Refused:
+) -> SecretRewriter | Refused:
     """What a request to that host becomes; refused where it carries what is not for it, and with `needs_one` where it carries none."""
     ours = [secret for secret in secrets_of_box if secret.is_for(host)]
     known = {secret.placeholder for secret in ours}
@@ -320,7 +320,7 @@ def rewriting_for(
     if any(secret.placeholder in head.target and not _may_stand_in(head.target, secret) for secret in ours):
         return Refused(host=host, port=port, reason=Reason.SECRET_ELSEWHERE)
     refusal = Refused(host=host, port=port, reason=Reason.HOST_NOT_ALLOWED) if needs_one else None
-    rewriting = SecretRewriting(head, ours, refusal=refusal)
+    rewriting = SecretRewriter(head, ours, refusal=refusal)
     if refusal is not None and not rewriting.used and not rewriting.most_body:
         return refusal
     return rewriting

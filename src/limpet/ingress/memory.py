@@ -16,17 +16,17 @@ class MemoryBudget:
         self.limit = limit
         self.used = 0
         self._numbers = count()
-        self._holdings: OrderedDict[int, Holding] = OrderedDict()
+        self._holdings: OrderedDict[int, MemoryLease] = OrderedDict()
         self._owners: dict[str, int] = {}
 
-    def hold(self, owner: str, drop: Callable[[], None]) -> "Holding":
+    def hold(self, owner: str, drop: Callable[[], None]) -> "MemoryLease":
         """A holding of `owner`, empty at first. `drop` is called, at most once, when it has to go; it must not raise. Release it when
         its bytes are given up."""
         number = next(self._numbers)
-        holding = self._holdings[number] = Holding(self, number, owner, drop)
+        holding = self._holdings[number] = MemoryLease(self, number, owner, drop)
         return holding
 
-    def _add(self, holding: "Holding", size: int) -> None:
+    def _add(self, holding: "MemoryLease", size: int) -> None:
         self.used += size
         self._owners[holding.owner] = self._owners.get(holding.owner, 0) + size
         while self.used > self.limit:
@@ -35,7 +35,7 @@ class MemoryBudget:
             self._remove(oldest)
             oldest.drop()
 
-    def _remove(self, holding: "Holding") -> None:
+    def _remove(self, holding: "MemoryLease") -> None:
         if self._holdings.pop(holding.number, None) is None:
             return
         self.used -= holding.size
@@ -46,7 +46,7 @@ class MemoryBudget:
             self._owners.pop(holding.owner, None)
 
 
-class Holding:
+class MemoryLease:
     """Bytes that one request or connection holds."""
 
     __slots__ = ("_budget", "drop", "is_held", "number", "owner", "size")

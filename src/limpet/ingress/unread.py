@@ -2,7 +2,7 @@
 
 import asyncio
 
-from limpet.ingress.memory import Holding
+from limpet.ingress.memory import MemoryLease
 from limpet.ingress.refusals import Ingress
 
 
@@ -15,7 +15,7 @@ class UnreadAnswer:
         self._transport = transport
         self._ingress = ingress
         self._source = source
-        self._holding: Holding | None = None
+        self._holding: MemoryLease | None = None
         self._since = 0.0
         self._size = 0
 

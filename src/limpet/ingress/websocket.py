@@ -17,7 +17,7 @@ from websockets.protocol import SERVER, Event, Protocol, State
 from websockets.utils import accept_key
 
 from limpet.ingress.limits import ConnectionLimits
-from limpet.ingress.memory import Holding, MemoryBudget
+from limpet.ingress.memory import MemoryBudget, MemoryLease
 from limpet.ingress.refusals import Refusal
 from limpet.ingress.takeover import RawConnection
 
@@ -64,7 +64,7 @@ class TextMessage:
     """A whole message. Its bytes count as held until `release`."""
 
     payload: bytes
-    holding: Holding
+    holding: MemoryLease
 
     def release(self) -> None:
         self.holding.release()
@@ -95,7 +95,7 @@ class WebSocket:
         self._frames: deque[Event] = deque()
         self._message = bytearray()
         self._partial = 0  # bytes since the last whole frame
-        self._holding: Holding | None = None
+        self._holding: MemoryLease | None = None
         self._writing = anyio.Lock(fast_acquire=True)
         self._window_began = 0.0
         self._window_bytes = 0

@@ -30,7 +30,7 @@ from limpet.ingress.refusals import Refusal
 from limpet.ingress.server import HttpServer
 from limpet.mcp.handshake import LARGEST_HANDSHAKE, handshake_refusal
 from limpet.mcp.http_guard import HttpGuard
-from limpet.mcp.session import Offering, session
+from limpet.mcp.session import SessionOptions, session
 
 PATH = "/mcp"
 SESSION = "mcp-session-id"
@@ -69,7 +69,7 @@ class Session:
 
 
 async def serve(
-    offering: Offering,
+    offering: SessionOptions,
     listener: socket.socket,
     *,
     door: Callable[[ASGIApp], HttpGuard],
@@ -89,7 +89,7 @@ async def serve(
 class Sessions:
     """An ASGI application. The handshake opens a session; DELETE, idleness and the end of `async with` end it, and its box."""
 
-    def __init__(self, offering: Offering, bounds: SessionBounds) -> None:
+    def __init__(self, offering: SessionOptions, bounds: SessionBounds) -> None:
         self._offering = offering
         self._bounds = bounds
         self._sessions: dict[str, Session] = {}

@@ -39,7 +39,7 @@ MOST_OUTPUT = 64 << 10  # bytes a stream in a result of shell_cmd, as of the oth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offering:
+class SessionOptions:
     """What a session gets: `open_workspace` makes its box, `is_open` says that commands there reach the world outside."""
 
     open_workspace: OpenWorkspace
@@ -49,7 +49,7 @@ class Offering:
 
 
 @asynccontextmanager
-async def session(offering: Offering) -> AsyncIterator[Server[Any]]:
+async def session(offering: SessionOptions) -> AsyncIterator[Server[Any]]:
     """A server for one client, its box for the time of the block. Raises what opening a workspace raises."""
     async with (
         offering.open_workspace(approve) as workspace,

@@ -13,13 +13,13 @@ from anyio.lowlevel import EventLoopToken, current_token
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.stdio import stdio_server
 
-from limpet.mcp.session import Offering, session
+from limpet.mcp.session import SessionOptions, session
 from limpet.mcp.signals import stopped_by_signal
 
 LONGEST = 64 << 20  # bytes of one message; a longer one is answered like one that cannot be read
 
 
-async def serve(offering: Offering) -> None:
+async def serve(offering: SessionOptions) -> None:
     """Serve until the client leaves or a signal comes. Raises what opening a workspace raises, before anything is served."""
     async with stopped_by_signal(), session(offering) as server:
         with _standard_streams() as (lines, out):

@@ -18,7 +18,7 @@ from limpet.core import events as ev
 from limpet.core.errors import GatewayStopping, LimpetError, NotFound, Overloaded, RequestInvalid
 from limpet.responses.failures import UNFORESEEN
 from limpet.responses.kept_responses import KeptResponses
-from limpet.responses.prepared_run import Prepared
+from limpet.responses.prepared_run import PreparedRun
 from limpet.responses.replay import StreamEvent
 from limpet.responses.request import ParsedRequest, parse
 from limpet.responses.service import ResponseService
@@ -248,7 +248,7 @@ class Lanes:
             self._in_use.remove(previous)
         return target
 
-    def _target(self, lane: _Lane, given: Json, created: Prepared, size: int) -> _Target:
+    def _target(self, lane: _Lane, given: Json, created: PreparedRun, size: int) -> _Target:
         body = {key: value for key, value in given.items() if key not in ("input", "generate", "previous_response_id")}
         target = _Target(id=created.record.id, lane=lane, body=body, steering=created.run().steering, size=size)
         self._targets[target.id] = target
@@ -275,7 +275,7 @@ class Lanes:
             reason = f"The response {target.id} was deleted before its end."
             await self._outlet.refuse(target.lane.name, NotFound(reason, code="response_not_found"))
 
-    async def _ended(self, target: _Target, created: Prepared, asked: ParsedRequest) -> None:
+    async def _ended(self, target: _Target, created: PreparedRun, asked: ParsedRequest) -> None:
         """Keep a response for the chain where it may have one; otherwise it is gone."""
         target.steering.close()
         is_kept = target.status not in (*_NOT_CHAINABLE, "in_progress")

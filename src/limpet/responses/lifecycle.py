@@ -16,7 +16,7 @@ from limpet.responses.failures import closed_item
 from limpet.responses.loop import Ending
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import CLEARING, Preparer
-from limpet.responses.prepared_run import Prepared
+from limpet.responses.prepared_run import PreparedRun
 from limpet.responses.resource import response_object, stored_object
 from limpet.responses.run_meter import Spendings
 from limpet.responses.writer import Writer
@@ -47,7 +47,7 @@ class ResponseLifecycle:
         self._clock = clock
         self._metrics = metrics
 
-    async def withdraw(self, prepared: Prepared) -> None:
+    async def withdraw(self, prepared: PreparedRun) -> None:
         """Leave nothing of a response that was recorded and will not begin. Where its row cannot be removed, the next start of a gateway
         carries it."""
         with anyio.move_on_after(CLEARING, shield=True):
@@ -74,7 +74,7 @@ class ResponseLifecycle:
             await self._responses.update(record.id, status="in_progress")
         await writer.tell(ev.IN_PROGRESS, response=stored_object(begun, []))
 
-    async def finish(self, record: ResponseRecord, writer: Writer, ending: Ending, ran: Prepared | None) -> None:
+    async def finish(self, record: ResponseRecord, writer: Writer, ending: Ending, ran: PreparedRun | None) -> None:
         """Close what is open, write down how it ended, then tell it: the row is true before a client sees the last event. `ran` is the run,
         where this process had one."""
         writer.skip_told()
@@ -83,7 +83,7 @@ class ResponseLifecycle:
         with anyio.CancelScope(shield=True):  # a cancel behind the row would tell another end than the row's
             await self._end(record, writer, ending, ran)
 
-    async def _end(self, record: ResponseRecord, writer: Writer, ending: Ending, ran: Prepared | None) -> None:
+    async def _end(self, record: ResponseRecord, writer: Writer, ending: Ending, ran: PreparedRun | None) -> None:
         self._metrics.responses.labels(ending.status).inc()
         at = self._clock.now()
         usage = None if ran is None else ran.usage()

@@ -8,7 +8,7 @@ import structlog
 from limpet.core.errors import LimpetError, StoreError, UpstreamError
 from limpet.responses.failures import error_of
 from limpet.responses.loop import Ending, converse
-from limpet.responses.prepared_run import Prepared
+from limpet.responses.prepared_run import PreparedRun
 from limpet.responses.run_queue import QueueTicket
 from limpet.store.runs import FIRST_EPOCH, RunClaim
 
@@ -43,7 +43,7 @@ class LiveRun:
     """A run of this process, with its place in the queue. `refusal` is the provider's error, where it came before anything of the model
     was told."""
 
-    prepared: Prepared
+    prepared: PreparedRun
     ticket: QueueTicket
     ended: anyio.Event = field(default_factory=anyio.Event)
     refusal: UpstreamError | None = None

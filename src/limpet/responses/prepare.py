@@ -22,7 +22,7 @@ from limpet.responses.inputs import InputFiles, ResolvedFile, as_placed, marked,
 from limpet.responses.loop import LoopBounds, Run
 from limpet.responses.metrics import Metrics
 from limpet.responses.placement import Placement, ShellTarget
-from limpet.responses.prepared_run import Prepared, RunParts
+from limpet.responses.prepared_run import PreparedRun, RunParts
 from limpet.responses.provider_parameters import check_parameters
 from limpet.responses.request import CONVERSATION_END, ParsedRequest, restored
 from limpet.responses.request_tools import Local
@@ -89,7 +89,7 @@ class Preparer:
         self._placement = Placement(containers, executions)
         self._earlier = EarlierItems(responses, journal, conversations, characters=self._limits.max_output_chars)
 
-    async def prepare(self, tenant: str, asked: ParsedRequest, *, keeps_commands: Callable[[], bool]) -> Prepared:
+    async def prepare(self, tenant: str, asked: ParsedRequest, *, keeps_commands: Callable[[], bool]) -> PreparedRun:
         """Raises RequestError. The container's row is made last, when nothing else can be wrong any more."""
         chosen = self._router.find(asked.body.model)
         asked = await self._hosted.delegated(tenant, asked, chosen.upstream)
@@ -120,7 +120,7 @@ class Preparer:
         )
         make_run = self._run_maker(asked, parts, self._host(keeps_commands, meter))
         log_left_out(record, selection)
-        return Prepared(
+        return PreparedRun(
             record=record,
             is_stored=asked.is_stored,
             left_out=selection.left_out,
@@ -153,7 +153,7 @@ class Preparer:
             options=provider_options(asked, selection, chosen.upstream),
         )
 
-    async def record(self, prepared: Prepared, key: IdempotencyKey | None = None) -> None:
+    async def record(self, prepared: PreparedRun, key: IdempotencyKey | None = None) -> None:
         """Store the row of what was prepared. Raises RequestInvalid (conversation_locked) and IdempotencyKeyTaken; then nothing of it is
         left."""
         try:
@@ -178,7 +178,7 @@ class Preparer:
         begun: Sequence[Execution],
         sealed: bytes | None,
         keeps_commands: Callable[[], bool],
-    ) -> Prepared:
+    ) -> PreparedRun:
         """The run of a stored request, in the container that it was given; `begun` are its commands, `sealed` its secrets. Raises
         RequestError where it cannot be made any more, as when the response that it was chained to is deleted."""
         secrets = RunSecrets.unsealed(record, sealed, containers=self._containers)
@@ -204,7 +204,7 @@ class Preparer:
         )
         make_run = self._run_maker(asked, parts, self._host(keeps_commands, meter))
         network = self._containers.networks.usage_from_now(record.container_id)
-        return Prepared(
+        return PreparedRun(
             record=record,
             is_stored=True,
             make_run=make_run,

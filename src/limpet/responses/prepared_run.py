@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 @dataclass(slots=True, kw_only=True)
-class Prepared:
+class PreparedRun:
     """A run that can begin. `run` is made once, with the writer of its journal. `left_out` are the types of tools that the provider
     was not given; `made_container`: its container was made for it; `checkpoint` is where its run begins; `network` is what its
     container has used since; `secrets` are its commands'; `revision` is that of its conversation when its items were read."""

@@ -6,14 +6,14 @@ from msgspec import to_builtins
 
 from limpet.core import events as ev
 from limpet.responses.failures import growing_item
-from limpet.responses.replay import DecodedEvent, Replayed
+from limpet.responses.replay import DecodedEvent, ReplayedJournal
 from limpet.responses.resource import stored_object
 from limpet.store.responses import ResponseRecord
 
 Json = dict[str, Any]
 
 
-def as_it_is_now(record: ResponseRecord, state: Replayed) -> Json:
+def as_it_is_now(record: ResponseRecord, state: ReplayedJournal) -> Json:
     """The response object. What is not done in it is there as far as strict clients can read it."""
     shown: Json
     if state.terminal is not None:
@@ -25,7 +25,7 @@ def as_it_is_now(record: ResponseRecord, state: Replayed) -> Json:
     return shown
 
 
-def missing_end(record: ResponseRecord | None, state: Replayed) -> DecodedEvent | None:
+def missing_end(record: ResponseRecord | None, state: ReplayedJournal) -> DecodedEvent | None:
     """The last event of a response whose process died between writing down its end and telling it."""
     if record is None or state.terminal is not None or record.status not in ev.ENDING:
         return None

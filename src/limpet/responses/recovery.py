@@ -25,8 +25,8 @@ from limpet.responses.failures import closed_item
 from limpet.responses.history import as_input
 from limpet.responses.loop import Run
 from limpet.responses.prepare import Preparer
-from limpet.responses.prepared_run import Prepared
-from limpet.responses.replay import Replayed
+from limpet.responses.prepared_run import PreparedRun
+from limpet.responses.replay import ReplayedJournal
 from limpet.responses.snapshot import Snapshot
 from limpet.responses.writer import Writer
 from limpet.store.entries import Entry
@@ -71,7 +71,9 @@ class Recovery:
         """The open journal behind all that it holds; without an epoch where the response is no run. Raises StoreError."""
         return self._writer(record, epoch, await self._entries(record.id), told_from=None)
 
-    async def resume(self, record: ResponseRecord, claim: RunClaim, *, keeps_commands: Callable[[], bool]) -> Prepared:
+    async def resume(
+        self, record: ResponseRecord, claim: RunClaim, *, keeps_commands: Callable[[], bool]
+    ) -> PreparedRun:
         """A run that goes on, with its writer. Raises RunUnreadable, RunTakenUpTooOften, or the RequestError of a request that could not
         be prepared again; then no journal is open."""
         if claim.epoch - FIRST_EPOCH > MOST_TAKEOVERS:
@@ -140,7 +142,7 @@ class Recovery:
     ) -> Writer:
         """With all that was told in its snapshot, or what came before number `told_from` and the rest to be told again."""
         kept = entries if told_from is None else entries[:told_from]
-        state = Replayed()
+        state = ReplayedJournal()
         for entry in kept:
             state.take(entry)
         return Writer(

@@ -49,7 +49,7 @@ StreamEvent = DecodedEvent | RawEvent
 
 
 @dataclass(slots=True)
-class Replayed:
+class ReplayedJournal:
     """All that a journal holds: the state after its last event, that event's number, and the terminal event if there is one."""
 
     next_seq: int = 0
@@ -80,9 +80,9 @@ class Replayed:
         return told
 
 
-async def replay(journal: Journal, response_id: str) -> Replayed:
+async def replay(journal: Journal, response_id: str) -> ReplayedJournal:
     """Fold what is committed now."""
-    state = Replayed()
+    state = ReplayedJournal()
     async for entry in journal.read(response_id):
         state.take(entry)
     return state
@@ -91,7 +91,7 @@ async def replay(journal: Journal, response_id: str) -> Replayed:
 async def follow(journal: Journal, response_id: str, *, after: int = -1) -> AsyncIterator[list[StreamEvent]]:
     """Every event with a number above `after`, stored and then live, until the response's journal is closed; in the pieces in which
     they come, never empty ones."""
-    state = Replayed()
+    state = ReplayedJournal()
     async for batch in journal.tail_batches(response_id, everywhere=True):
         if told := [event for entry in batch if (event := state.take(entry)).seq > after]:
             yield told

@@ -20,7 +20,7 @@ from limpet.responses.live_runs import ClaimedRun, LiveRun, ending_of
 from limpet.responses.loop import Ending
 from limpet.responses.metrics import Metrics
 from limpet.responses.prepare import Preparer
-from limpet.responses.prepared_run import Prepared
+from limpet.responses.prepared_run import PreparedRun
 from limpet.responses.reader_leases import ReaderLeases
 from limpet.responses.reading import as_it_is_now, missing_end
 from limpet.responses.recovery import Recovery
@@ -106,7 +106,7 @@ class ResponseService:
         self._journal.stop_following()
         await self._engine.close()
 
-    async def create(self, tenant: str, asked: ParsedRequest, *, key: IdempotencyKey | None = None) -> Prepared:
+    async def create(self, tenant: str, asked: ParsedRequest, *, key: IdempotencyKey | None = None) -> PreparedRun:
         """Record a request and start its run. What was prepared is shown; the run is the engine's.
 
         Raises RequestError, GatewayStopping, IdempotencyKeyTaken; nothing is left behind then but, perhaps, a container's row."""

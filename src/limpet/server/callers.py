@@ -49,7 +49,7 @@ class WorkAdmission(Protocol):
     def end(self) -> None: ...
 
 
-class Unlimited:
+class UnlimitedAdmission:
     """Where no keys are asked for."""
 
     async def begin(self) -> Response | None:
@@ -68,7 +68,7 @@ STRANGER = Caller(tenant="", scopes=frozenset())
 def admit(scope: Any, caller: Caller, *, work: WorkAdmission | None = None) -> None:
     """Store the caller in the ASGI scope."""
     scope[_CALLER] = caller
-    scope[_WORK] = work or Unlimited()
+    scope[_WORK] = work or UnlimitedAdmission()
 
 
 def work_admission_of(request: HTTPConnection) -> WorkAdmission:

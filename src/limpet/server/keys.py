@@ -17,7 +17,7 @@ from limpet.ingress.notices import RateLimitedLog
 from limpet.server.callers import OPEN, STRANGER, Caller, admit, refused
 from limpet.server.errors import error_response, response_of
 from limpet.server.preview_links import PreviewLinks, admit_link
-from limpet.server.rates import Exhausted, Failures, Rates
+from limpet.server.rates import Failures, RateExceeded, Rates
 from limpet.store.keys import ApiKeys, KeyRecord
 
 # So many wrong keys are held back at once; further ones are answered at once, and say nothing.
@@ -136,7 +136,7 @@ def _unauthorized(message: str) -> Response:
     )
 
 
-def _too_many(exhausted: Exhausted) -> Response:
+def _too_many(exhausted: RateExceeded) -> Response:
     if exhausted.seconds is None:
         message = f"This key may have {exhausted.limit} requests open at once. Wait until one of them has ended."
         wait = 1

@@ -19,7 +19,7 @@ class _Bucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exhausted:
+class RateExceeded:
     """It may not ask now. `seconds` until it may, None where another of its requests has to end first."""
 
     limit: int
@@ -33,17 +33,17 @@ class Rates:
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
-    def begin(self, key_id: str, *, per_minute: int | None, concurrent: int | None) -> Exhausted | None:
+    def begin(self, key_id: str, *, per_minute: int | None, concurrent: int | None) -> RateExceeded | None:
         """Count a request in, or say why not. What was counted in is counted out by `end`."""
         now = self._clock.monotonic()
         bucket = self._buckets.setdefault(key_id, _Bucket(tokens=float(per_minute or 0), at=now))
         if concurrent is not None and bucket.open >= concurrent:
-            return Exhausted(limit=concurrent, seconds=None)
+            return RateExceeded(limit=concurrent, seconds=None)
         if per_minute is not None:
             filled = min(float(per_minute), bucket.tokens + (now - bucket.at) * per_minute / 60)
             bucket.tokens, bucket.at = filled, now
             if filled < 1:
-                return Exhausted(limit=per_minute, seconds=(1 - filled) * 60 / per_minute)
+                return RateExceeded(limit=per_minute, seconds=(1 - filled) * 60 / per_minute)
             bucket.tokens -= 1
         bucket.open += 1
         return None

@@ -27,8 +27,8 @@ async def used_by(db: Database, tenant: str) -> StorageUse:
 
 
 async def stored_bytes(db: Database) -> dict[tuple[str, str], int]:
-    """Everybody's bytes by area (files, container_files) and backend (filesystem, database, s3). A captured file that has a copy elsewhere
-    counts in both places. StoreFailed."""
+    """The bytes of all tenants by area (files, container_files) and backend (filesystem, database, s3). A captured file that has a
+    copy elsewhere counts in both places. StoreFailed."""
     kept = select(blobs.c.area, blobs.c.place, func.sum(blobs.c.bytes)).where(blobs.c.state == "kept")
     lying = (
         select(func.coalesce(func.sum(container_files.c.bytes), 0))

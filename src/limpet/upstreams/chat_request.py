@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from limpet.upstreams.conversation import (
-    Answered,
     AnswerText,
-    Asked,
     CallResult,
     FileData,
     ImageAddress,
     MadeCall,
     Message,
+    ModelMessage,
+    PromptMessage,
     SystemText,
     Thought,
     UserContent,
@@ -126,9 +126,9 @@ def chat_messages(messages: Sequence[Message]) -> list[Json]:
     sent: list[Json] = []
     for message in messages:
         match message:
-            case Asked(parts):
+            case PromptMessage(parts):
                 sent += [_asked(part) for part in parts]
-            case Answered():
+            case ModelMessage():
                 sent += _answered(message)
     _fill_reasoning(sent)
     return sent
@@ -163,7 +163,7 @@ def _content(part: UserContent) -> Json:
             return {"type": "text", "text": text}
 
 
-def _answered(message: Answered) -> list[Json]:
+def _answered(message: ModelMessage) -> list[Json]:
     """One message, or none where there is nothing but reasoning: the wire has no message for that."""
     texts: list[str] = []
     thoughts: dict[str, list[str]] = {}

@@ -103,20 +103,20 @@ AnsweredPart = AnswerText | Thought | MadeCall
 
 
 @dataclass(slots=True)
-class Asked:
+class PromptMessage:
     """One message towards the model."""
 
     parts: list[AskedPart]
 
 
 @dataclass(slots=True)
-class Answered:
+class ModelMessage:
     """One message of the model."""
 
     parts: list[AnsweredPart]
 
 
-Message = Asked | Answered
+Message = PromptMessage | ModelMessage
 
 
 class Conversation:
@@ -197,7 +197,7 @@ class Conversation:
         """The result of a call. What was said between the call and its result comes behind all results: the wires want these first."""
         part = CallResult(self._names.get(item["call_id"], "unknown"), text, self._id_of(item))
         last = self.messages[-1] if len(self.messages) > 1 else None
-        if not isinstance(last, Asked):
+        if not isinstance(last, PromptMessage):
             self._asked(part)
             return
         returned = [each for each in last.parts if isinstance(each, CallResult)]
@@ -210,17 +210,17 @@ class Conversation:
 
     def _asked(self, part: AskedPart) -> None:
         last = self.messages[-1] if self.messages else None
-        if isinstance(last, Asked):
+        if isinstance(last, PromptMessage):
             last.parts.append(part)
         else:
-            self.messages.append(Asked([part]))
+            self.messages.append(PromptMessage([part]))
 
     def _answered(self, part: AnsweredPart) -> None:
         last = self.messages[-1] if self.messages else None
-        if isinstance(last, Answered):
+        if isinstance(last, ModelMessage):
             last.parts.append(part)
         else:
-            self.messages.append(Answered([part]))
+            self.messages.append(ModelMessage([part]))
 
     def _text(self, part: Mapping[str, Any]) -> str:
         match part.get("type"):

@@ -25,12 +25,12 @@ from pydantic_ai.messages import UserContent as PromptContent
 from limpet.upstreams.conversation import (
     AnsweredPart,
     AnswerText,
-    Asked,
     AskedPart,
     CallResult,
     FileData,
     ImageAddress,
     MadeCall,
+    PromptMessage,
     SystemText,
     Thought,
     UserContent,
@@ -54,7 +54,7 @@ def messages_of(
     )
     return [
         ModelRequest(parts=[_asked(part) for part in message.parts])
-        if isinstance(message, Asked)
+        if isinstance(message, PromptMessage)
         else ModelResponse(parts=[_answered(part) for part in message.parts])
         for message in messages
     ]

@@ -27,7 +27,7 @@ class _ShellCall:
 
     index: int
     call_id: str
-    writing: shell_function.Writing = field(default_factory=shell_function.Writing)
+    writing: shell_function.CommandsDecoder = field(default_factory=shell_function.CommandsDecoder)
 
     def begin(self) -> list[TurnEvent]:
         return [CallBegun(index=self.index, call_id=self.call_id)]

@@ -10,14 +10,14 @@ from limpet.core.errors import UpstreamRefused
 from limpet.upstreams.claude_models import AFTER_THINKING, BUDGETS, ClaudeModel, claude_model
 from limpet.upstreams.claude_schema import binding_schema
 from limpet.upstreams.conversation import (
-    Answered,
     AnswerText,
-    Asked,
     CallResult,
     FileData,
     ImageAddress,
     MadeCall,
     Message,
+    ModelMessage,
+    PromptMessage,
     SystemText,
     Thought,
     UserContent,
@@ -182,9 +182,9 @@ def claude_messages(messages: Sequence[Message], *, inline_system: bool) -> tupl
     has_begun = False
     for message in messages:
         match message:
-            case Answered():
+            case ModelMessage():
                 _append(sent, "assistant", _answered(message))
-            case Asked(parts):
+            case PromptMessage(parts):
                 blocks: list[Json] = []
                 later: list[str] = []
                 for part in parts:
@@ -223,7 +223,7 @@ def _asked(part: UserContents | CallResult) -> list[Json]:
             return [_content(each) for each in parts if each != ""]
 
 
-def _answered(message: Answered) -> list[Json]:
+def _answered(message: ModelMessage) -> list[Json]:
     blocks: list[Json] = []
     for part in message.parts:
         match part:

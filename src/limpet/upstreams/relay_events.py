@@ -44,7 +44,7 @@ class _PartialCall:
 
     call_id: str
     shown: list[str] = field(default_factory=list)
-    writing: shell_function.Writing = field(default_factory=shell_function.Writing)
+    writing: shell_function.CommandsDecoder = field(default_factory=shell_function.CommandsDecoder)
 
 
 class RelayEventReader:

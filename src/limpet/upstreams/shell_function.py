@@ -195,7 +195,7 @@ def _file_line(file: Mapping[str, Any]) -> str:
     return f"- {file.get('path')}" + ("" if size is None else f" ({size} bytes)")
 
 
-class Writing:
+class CommandsDecoder:
     """The commands of a call while the model still writes its arguments: `feed` the argument text piece by piece."""
 
     def __init__(self) -> None:

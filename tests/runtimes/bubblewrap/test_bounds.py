@@ -11,7 +11,7 @@ import pytest
 from limpet.core.command import Exited, TimedOut
 from limpet.core.ports import Limits, Offer
 from limpet.runtimes.bubblewrap import BubblewrapRuntime, BubblewrapSettings
-from limpet.runtimes.bubblewrap.limits.disk_looks import LimitReached, Room, decide
+from limpet.runtimes.bubblewrap.limits.disk_looks import FreeSpace, LimitReached, decide
 from limpet.runtimes.bubblewrap.limits.groups import find_groups
 from tests.runtimes.bubblewrap.boxes import begin, box_of, collect, run
 from tests.store.disk import mount, unmount
@@ -268,11 +268,11 @@ async def test_a_box_that_was_entered_again_keeps_its_limit(home: Path) -> None:
 @pytest.mark.parametrize(
     "used, free, reached",
     [
-        (10 << 20, Room(1 << 20, 64), None),
-        ((10 << 20) + 1, Room(1 << 20, 64), LimitReached("the disk limit of 10 MiB was reached", False)),
-        (0, Room((1 << 20) - 1, 64), LimitReached("the disk of the host is nearly full", True)),
-        (0, Room(1 << 20, 63), LimitReached("the disk of the host has room for few more files", True)),
+        (10 << 20, FreeSpace(1 << 20, 64), None),
+        ((10 << 20) + 1, FreeSpace(1 << 20, 64), LimitReached("the disk limit of 10 MiB was reached", False)),
+        (0, FreeSpace((1 << 20) - 1, 64), LimitReached("the disk of the host is nearly full", True)),
+        (0, FreeSpace(1 << 20, 63), LimitReached("the disk of the host has room for few more files", True)),
     ],
 )
-def test_which_limit_is_reached(used: int, free: Room, reached: LimitReached | None) -> None:
+def test_which_limit_is_reached(used: int, free: FreeSpace, reached: LimitReached | None) -> None:
     assert decide(used=used, limit=10 << 20, free=free, floor=1 << 20) == reached

@@ -55,7 +55,7 @@ def _read(form: bytes) -> set[bytes]:
     """A form, and as it reads where what only looks like an escape in it was undone with the others."""
     if b"%" not in form and b"\\" not in form:
         return {form}
-    return {form, unquote_to_bytes(form), escapes.Unescaped(form, 0, len(form)).data}
+    return {form, unquote_to_bytes(form), escapes.UnescapedText(form, 0, len(form)).data}
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -82,7 +82,7 @@ def run_start(data: bytes, start: int, at: int) -> int:
     return start + len(data[start:at].rstrip(b"\\"))
 
 
-class Unescaped:
+class UnescapedText:
     """`data[start:end]` with its sequences undone. `start` lies between two sequences."""
 
     def __init__(self, data: bytes, start: int, end: int) -> None:

@@ -195,11 +195,11 @@ class SecretMatcher:
         for first, last in _stretches(triggers, self._reach + escapes.LONGEST):
             begin = escapes.run_start(data, start, max(start, first - self._reach))
             stop = min(end, last + self._reach + escapes.LONGEST)
-            plain = escapes.Unescaped(data, begin, stop)
+            plain = escapes.UnescapedText(data, begin, stop)
             self._try_plain(data, plain, found, is_whole=is_whole or stop < end, levels=levels - 1)
 
     def _try_plain(
-        self, data: bytes, plain: escapes.Unescaped, found: MatchResult, *, is_whole: bool, levels: int
+        self, data: bytes, plain: escapes.UnescapedText, found: MatchResult, *, is_whole: bool, levels: int
     ) -> None:
         if self._finder is None:
             return

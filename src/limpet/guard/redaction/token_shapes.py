@@ -1,4 +1,4 @@
-"""Shapes of tokens that everybody knows: a public beginning and what follows it. A table; `matcher` finds them.
+"""Published shapes of tokens: a fixed beginning and what follows it. A table; `matcher` finds them.
 
 Each rule is a literal head and then runs of bytes, so that nothing backtracks and it is always known whether more bytes could
 still complete one. Source: the formats that the issuers of API keys and tokens publish, and RFC 7519 (JWT). There is no entropy rule: sums,

@@ -46,7 +46,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-class Room:
+class ScriptHandover:
     """What to execute bash with, so that `give` can hand it the script. The descriptor `orders_end` goes with it, under its number."""
 
     def __init__(self, name: str, script: bytes, env: dict[str, str]) -> None:

@@ -222,7 +222,7 @@ class Requests:
     ) -> launch.LaunchedProcess:
         """`size` is that of its terminal, None where it has none."""
         settings = self._settings
-        room = long_script.Room(settings.shell, text, env)
+        room = long_script.ScriptHandover(settings.shell, text, env)
         handed = (room.orders_end,)
         argv, env = room.argv, room.env
         try:

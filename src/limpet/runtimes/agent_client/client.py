@@ -80,7 +80,7 @@ class Client:
         return closed
 
     def close(self, reason: str = "It was let go of.") -> None:
-        """Close the connection; everybody who waits gets SandboxGone. Twice is quiet."""
+        """Close the connection; every caller that waits gets SandboxGone. Idempotent."""
         self._closed = True
         self._end(reason)
         if self._socket.fileno() >= 0:

@@ -32,7 +32,7 @@ _DYING = 5.0
 
 
 @dataclass(slots=True, kw_only=True)
-class Shared:
+class SharedResources:
     """What the boxes of one runtime share. `unbounded` says in sentences what could not be bounded of the last box."""
 
     settings: BubblewrapSettings
@@ -59,7 +59,7 @@ class LiveBox:
     """`started` where this runtime has booted it. `greet` first; then it works until `end` or `leave`."""
 
     def __init__(
-        self, shared: Shared, place: BoxPaths, agent: AgentProcess, started: box.StartedBox | None = None
+        self, shared: SharedResources, place: BoxPaths, agent: AgentProcess, started: box.StartedBox | None = None
     ) -> None:
         """Connect to its agent. Raises SandboxGone."""
         if shared.tasks is None:

@@ -22,7 +22,7 @@ from limpet.runtimes.bubblewrap.layout import lay_out
 from limpet.runtimes.bubblewrap.leftovers import traces
 from limpet.runtimes.bubblewrap.limits import bounding_helper, groups
 from limpet.runtimes.bubblewrap.limits.groups import Groups, find_groups
-from limpet.runtimes.bubblewrap.live_box import LiveBox, Shared
+from limpet.runtimes.bubblewrap.live_box import LiveBox, SharedResources
 from limpet.runtimes.bubblewrap.remedies import Host, remedy
 from limpet.runtimes.bubblewrap.root_image import RootImage
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
@@ -55,7 +55,7 @@ class BubblewrapRuntime:
         if settings is None and home is None:
             raise TypeError("BubblewrapRuntime needs settings or a home.")
         self._settings = settings or BubblewrapSettings(home=home or Path())
-        self._shared = Shared(settings=self._settings, inject_fault=inject_fault)
+        self._shared = SharedResources(settings=self._settings, inject_fault=inject_fault)
         self._stack = AsyncExitStack()
         self._walls: frozenset[Offer] = frozenset()
         self._living: set[BubblewrapSandbox] = set()

@@ -39,7 +39,7 @@ class DirectoryContents:
         return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
 
     def write(self, directory: Path) -> None:
-        """All of it, readable for everybody whatever the umask says. The directory is there and empty."""
+        """Write all of it, readable for all users whatever the umask says. The directory exists and is empty."""
         for path in self.directories:
             (directory / path).mkdir(parents=True, exist_ok=True)
         for path in (*self.texts, *self.programs, *self.copies, *self.links):

@@ -51,18 +51,18 @@ class LimitReached:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FreeSpace:
     """What a file system has left: bytes, and files and directories that can still be made."""
 
     bytes: int
     files: int
 
-    def lost_since(self, before: "Room") -> int:
+    def lost_since(self, before: "FreeSpace") -> int:
         """Bytes, with so many for each file as a box is charged for one."""
         return before.bytes - self.bytes + (before.files - self.files) * LEAST
 
 
-def decide(*, used: int, limit: int, free: Room, floor: int, unseen: int = 0) -> LimitReached | None:
+def decide(*, used: int, limit: int, free: FreeSpace, floor: int, unseen: int = 0) -> LimitReached | None:
     """Which limit these bytes reach; `unseen` come to those that are used."""
     if free.bytes < floor:
         return LimitReached("the disk of the host is nearly full", True)
@@ -107,12 +107,12 @@ class DiskLooks:
     grows: bool = False
     seconds: float = 0.0  # of the last count
     counts: int = 0  # that were finished
-    free: Room = Room(0, 0)
+    free: FreeSpace = FreeSpace(0, 0)
     _activity: frozenset[tuple[int, ...]] = field(default_factory=frozenset)
     _not_before: float = 0.0
     _hidden: HiddenFiles = field(default_factory=HiddenFiles)
     _growth: Growth = field(default_factory=Growth)
-    _free_then: Room = Room(0, 0)  # when the last count began, and what others used when it was done
+    _free_then: FreeSpace = FreeSpace(0, 0)  # when the last count began, and what others used when it was done
     _others_then: int = 0
     _count: "_Count | None" = None
     _changed: bool = False
@@ -223,7 +223,7 @@ class _Count:
 
     steps: Generator[None, None, Usage]
     processes: set[int]
-    free: Room
+    free: FreeSpace
     activity: frozenset[tuple[int, ...]]
     seconds: float = 0.0
 
@@ -239,13 +239,13 @@ class _Count:
         return None
 
 
-def _free_on(directory: Path) -> Room:
+def _free_on(directory: Path) -> FreeSpace:
     try:
         status = os.statvfs(directory)
     except OSError:
-        return Room(_PLENTY, _PLENTY)  # it goes with its box
+        return FreeSpace(_PLENTY, _PLENTY)  # it goes with its box
     # A file system that makes room for files as they come counts none.
-    return Room(status.f_bavail * status.f_frsize, status.f_favail if status.f_files else _PLENTY)
+    return FreeSpace(status.f_bavail * status.f_frsize, status.f_favail if status.f_files else _PLENTY)
 
 
 def _activity(members: set[int], agent: int) -> frozenset[tuple[int, ...]]:
