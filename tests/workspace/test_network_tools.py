@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -33,9 +33,7 @@ FILES = "files.good.example"
 URL = f"https://{FILES}"
 SCRIPT = Path(__file__).with_name("tools_through_a_door.sh").read_text()
 ATTACKS = Path(__file__).with_name("attacks_on_a_door.py").read_text()
-TOOLS = (
-    "curl curl-plain wget git pip uv npm urllib requests httpx2 aiohttp node-fetch node-https java go openssl".split()
-)
+TOOLS = "curl curl-plain wget git pip uv npm urllib requests httpx2 aiohttp node-fetch node-https apt cargo java go openssl".split()
 OF_A_USER = "curl git pip uv npm node-fetch openssl".split()  # as root all; what differs is how the door is opened
 KNOW_NO_PROXY = {"java", "openssl"}
 ALWAYS = {"curl", "git", "urllib"}  # which every machine that runs these tests has
@@ -77,6 +75,7 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Internet]:
         _repository(net.root)
         _python_index(net.root / "simple/tiny")
         _npm_index(net.root / "npm")
+        _cargo_index(net.root / "cargo")
         yield net
 
 
@@ -207,16 +206,14 @@ def _python_index(root: Path) -> None:
 def _npm_index(root: Path) -> None:
     """A registry with one package, as npm asks for it: its document, and the archive that this names."""
     root.mkdir()
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for path, text in (
-            ("package.json", '{"name": "tiny", "version": "1.0.0"}'),
-            ("index.js", "console.log('content')"),
-        ):
-            entry = tarfile.TarInfo(f"package/{path}")
-            entry.size = len(text)
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    data = gzip.compress(packed.getvalue())
+    data = gzip.compress(
+        _archive(
+            {
+                "package/package.json": '{"name": "tiny", "version": "1.0.0"}',
+                "package/index.js": "console.log('content')",
+            }
+        )
+    )
     (root / "tiny-1.0.0.tgz").write_bytes(data)
     integrity = f"sha512-{base64.b64encode(hashlib.sha512(data).digest()).decode()}"
     version = {
@@ -226,6 +223,34 @@ def _npm_index(root: Path) -> None:
     }
     document = {"name": "tiny", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
     (root / "tiny").write_text(json.dumps(document))
+
+
+def _cargo_index(root: Path) -> None:
+    """A sparse index with one crate."""
+    data = gzip.compress(
+        _archive(
+            {
+                "tiny-1.0.0/Cargo.toml": '[package]\nname = "tiny"\nversion = "1.0.0"\n',
+                "tiny-1.0.0/src/lib.rs": "// content\n",
+            }
+        )
+    )
+    crate = {"name": "tiny", "vers": "1.0.0", "deps": [], "features": {}, "yanked": False}
+    (root / "ti/ny").mkdir(parents=True)
+    (root / "crates/tiny/1.0.0").mkdir(parents=True)
+    (root / "crates/tiny/1.0.0/download").write_bytes(data)
+    (root / "config.json").write_text(json.dumps({"dl": f"{URL}/cargo/crates"}))
+    (root / "ti/ny/tiny").write_text(json.dumps({**crate, "cksum": hashlib.sha256(data).hexdigest()}))
+
+
+def _archive(files: Mapping[str, str]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for path, text in files.items():
+            entry = tarfile.TarInfo(path)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return packed.getvalue()
 
 
 def _brought() -> bytes:

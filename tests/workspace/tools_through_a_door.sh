@@ -2,7 +2,7 @@
 mkdir -p brought && tar xf - -C brought
 trust=$PWD/ca
 export SSL_CERT_FILE=$trust GIT_SSL_CAINFO=$trust CURL_CA_BUNDLE=$trust NODE_EXTRA_CA_CERTS=$trust REQUESTS_CA_BUNDLE=$trust PIP_CERT=$trust
-export npm_config_cafile=$trust
+export npm_config_cafile=$trust CARGO_HTTP_CAINFO=$trust
 export PYTHONPATH=$PWD/brought
 said() { printf '@@ %s %s %s %s\n' "$1" "$2" "$3" "$(printf '%s' "$4" | base64 -w0)"; }
 tool() {  # NAME PROGRAM SCRIPT
@@ -45,6 +45,8 @@ asyncio.run(get())"
 tool node-fetch node "node -e 'fetch(\"$URL/file\").then(r => r.text()).then(console.log)'"
 tool node-https node "node -e 'require(\"https\").get(\"$URL/file\", r => r.pipe(process.stdout))'"
 tool go go "printf 'package main\nimport (\"io\";\"net/http\";\"os\")\nfunc main() { r, e := http.Get(os.Args[1]); if e != nil { panic(e) }; io.Copy(os.Stdout, r.Body) }\n' > get.go && go run get.go $URL/file"
+tool apt /usr/lib/apt/apt-helper "/usr/lib/apt/apt-helper -o Acquire::https::CaInfo=$trust download-file $URL/file got > said 2>&1 || { cat said >&2; false; }; cat got"
+tool cargo cargo "mkdir -p .cargo src && echo 'fn main() {}' > src/main.rs && printf '[registries.good]\nindex = \"sparse+$URL/cargo/\"\n' > .cargo/config.toml && printf '[package]\nname = \"a\"\nversion = \"0.1.0\"\n[dependencies]\ntiny = { version = \"1\", registry = \"good\" }\n' > Cargo.toml && CARGO_HOME=\$PWD/home cargo fetch -q && cut -c4- home/registry/src/*/tiny-1.0.0/src/lib.rs"
 MODES=direct  # they know no such variables
 tool java javac "keytool -importcert -noprompt -alias a -file $trust -keystore t -storepass changeit && java -Djavax.net.ssl.trustStore=t -Djavax.net.ssl.trustStorePassword=changeit ../Get.java $URL/file"
 # A program that knows no proxy and speaks TLS by itself.
