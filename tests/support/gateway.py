@@ -116,7 +116,7 @@ class Gateway:
         return httpx2.Client(base_url=self.url, timeout=60.0, trust_env=False, verify=system_trust())
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TZ", "DOCKER_HOST") if name in os.environ}
         return {**kept, "LIMPET_HOME": str(self.home), **self.env}
 
     def _end(self, number: int) -> int:

@@ -15,7 +15,8 @@ from tests.wire.conftest import RUNTIME
 from tests.wire.test_domain_secrets import BEARER, ELSE, GOOD, OTHER, VALUE, asking, curl, inline, lending
 
 pytestmark = pytest.mark.skipif(
-    RUNTIME != "bubblewrap", reason="of the runtimes that are built only bubblewrap can hold a network"
+    RUNTIME not in ("bubblewrap", "docker"),
+    reason="of the runtimes that are built only bubblewrap and docker can hold a network",
 )
 
 

@@ -19,7 +19,8 @@ from tests.wire.schema import check_error
 from tests.wire.test_seed_examples import CONTAINER_AUTO
 
 pytestmark = pytest.mark.skipif(
-    RUNTIME != "bubblewrap", reason="of the runtimes that are built only bubblewrap can hold a network"
+    RUNTIME not in ("bubblewrap", "docker"),
+    reason="of the runtimes that are built only bubblewrap and docker can hold a network",
 )
 GOOD, OTHER, ELSE = "api.good.example", "other.good.example", "api.else.example"
 VALUE, OPERATORS = "inl1ne+/value.*(odd)~&signs", "operat0r/value-of-a-file"

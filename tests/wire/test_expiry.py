@@ -86,7 +86,8 @@ def expired(hasty: Gateway) -> Expired:
 def test_nothing_is_left_of_an_idle_container_but_its_row(expired: Expired) -> None:
     for container in (expired.container, expired.unstored):
         eventually(lambda container=container: processes_of(container) == [], says="a process outlived its container")
-        assert not (expired.gateway.home / "boxes" / container).exists()
+        directory = expired.gateway.home / "boxes" / container
+        eventually(lambda directory=directory: not directory.exists(), says="a directory outlived its container")
         assert row(expired.gateway, container)["ref"] is None
     assert list(expired.gateway.home.glob("boxes/**/kept.txt")) == []
 

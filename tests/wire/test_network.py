@@ -22,7 +22,8 @@ from tests.wire.test_seed_examples import CONTAINER
 from tests.wire.test_skills import zipped
 
 pytestmark = pytest.mark.skipif(
-    RUNTIME != "bubblewrap", reason="of the runtimes that are built only bubblewrap can hold a network"
+    RUNTIME not in ("bubblewrap", "docker"),
+    reason="of the runtimes that are built only bubblewrap and docker can hold a network",
 )
 DB = "db.host.internal"
 
