@@ -59,7 +59,7 @@ class ZipArchive:
 
 @contextmanager
 def opened_zip(file: IO[bytes]) -> Iterator[ZipArchive]:
-    """The archive in a seekable file. Raises ZipInvalid. Reads at most MOST_DIRECTORY bytes of its directory."""
+    """The archive in a seekable file. Reads at most MOST_DIRECTORY bytes of its directory. Raises ZipInvalid, ZipTooLarge."""
     with _translated():
         _check_end(file)
         archive = zipfile.ZipFile(file)

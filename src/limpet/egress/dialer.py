@@ -58,6 +58,7 @@ class PublicOnly(httpcore2.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore2.AsyncNetworkStream:
+        """Raises FetchRefused: nothing is fetched by a path."""
         raise FetchRefused("A local socket may not be dialed.", "Give an https URL.")
 
     async def sleep(self, seconds: float) -> None:

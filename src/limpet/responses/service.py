@@ -182,7 +182,7 @@ class ResponseService:
 
     async def cancel(self, tenant: str, response_id: str) -> Json:
         """Stop it, with the model's turn and its running command, and keep what there is; returns it as it is then. One that has ended
-        stays as it is. Raises NotFound."""
+        stays as it is. Raises NotFound, GatewayStopping."""
         await self._record(tenant, response_id)
         if self.is_closing:
             raise GatewayStopping

@@ -60,6 +60,7 @@ def to_text(place: Place) -> str:
 
 
 def from_text(text: str) -> Place:
+    """The location that the text names. Raises ValueError."""
     parts = urlsplit(text)
     match parts.scheme:
         case "filesystem":

@@ -127,6 +127,7 @@ class OpenJournal:
         self.end()
 
     def raise_failure(self) -> None:
+        """Raises StoreFailed where an entry could not be kept."""
         if self.failure is not None:
             raise StoreFailed(self.failure)
 

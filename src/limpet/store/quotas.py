@@ -58,7 +58,7 @@ def check_containers(connection: Connection, tenant: str, quota: QuotaSettings) 
 
 
 def check_bytes(connection: Connection, tenant: str, quota: QuotaSettings, *, added: int) -> None:
-    """After `added` bytes were recorded as kept. As `check_containers`."""
+    """After `added` bytes were recorded as kept. As `check_containers`. Raises QuotaExceeded."""
     if (most := quota.max_bytes) is None:
         return
     used = int(connection.execute(bytes_of(tenant)).scalar_one())
@@ -67,7 +67,7 @@ def check_bytes(connection: Connection, tenant: str, quota: QuotaSettings, *, ad
 
 
 def check_files(connection: Connection, container_id: str, quota: QuotaSettings) -> None:
-    """After one file more was recorded. As `check_containers`."""
+    """After one file more was recorded. As `check_containers`. Raises QuotaExceeded."""
     if (most := quota.max_files_per_container) is None:
         return
     query = select(func.count()).where(container_files.c.container_id == container_id)

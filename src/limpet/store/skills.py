@@ -180,7 +180,7 @@ class Skills:
         return id
 
     async def delete_version(self, tenant: str, asked: str, version: str) -> VersionRecord:
-        """One version; the last one takes the skill with it. The default one of several is refused. NotFound."""
+        """One version; the last one takes the skill with it. The default one of several is refused. Raises NotFound, RequestInvalid."""
         record = await self.version(tenant, asked, version)
         async with self._db.writing() as connection:
             listed = await _found(connection, asked, skills.c.id == record.skill_id)

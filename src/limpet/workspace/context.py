@@ -61,7 +61,7 @@ class WorkspaceContext:
 
     async def close(self) -> None:
         """Leave the block: the box is ended or released, as `lifetime` says. Twice is quiet, also at once from several tasks. Raises
-        what the block raised, such as a part of the box that broke."""
+        what the block raised, such as a part of the box that broke. Raises ConfigInvalid."""
         if self._owner is None:
             raise ConfigInvalid("workspace", "close", "it is not open by `open()`; `async with` closes what it opened.")
         await self._owner.close()

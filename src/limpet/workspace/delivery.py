@@ -36,7 +36,7 @@ class Delivery:
         self._errors: list[Exception] = []
 
     async def take(self, chunk: Chunk, *, ends_at: float = math.inf) -> None:
-        """`ends_at` is when the command's timeout is over, on anyio's clock."""
+        """`ends_at` is when the command's timeout is over, on anyio's clock. Raises TimeoutError."""
         self._kept[chunk.stream].add(chunk.data)
         callback = self._callbacks.get(chunk.stream)
         if callback is None:

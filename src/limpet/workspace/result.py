@@ -36,7 +36,7 @@ class KeptOutput:
             self._spill()
 
     def read(self, start: int = 0, length: int | None = None) -> bytes:
-        """The bytes from `start`, at most `length`; all of them by default."""
+        """The bytes from `start`, at most `length`; all of them by default. Raises OSError."""
         end = self.size if length is None else min(self.size, start + length)
         if self._file is None:
             return bytes(self._memory[start:end])

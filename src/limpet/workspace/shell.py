@@ -193,7 +193,7 @@ class SandboxShell(Shell):
 
 
 def as_program(what: What) -> Script | Argv:
-    """Text is a script for the sandbox's shell; a sequence is a program and its arguments, without a shell."""
+    """Text is a script for the sandbox's shell; a sequence is a program and its arguments, without a shell. Raises BadCommand."""
     match what:
         case Script() | Argv():
             return what

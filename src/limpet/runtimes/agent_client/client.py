@@ -105,6 +105,7 @@ class Client:
             tell(Lost(f"The sandbox is gone. {reason}"))
 
     def raise_gone(self) -> NoReturn:
+        """Raises SandboxGone, with the reason for which the connection ended."""
         raise SandboxGone(self.gone or _SILENT)
 
     # What comes

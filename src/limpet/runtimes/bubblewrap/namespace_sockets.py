@@ -46,7 +46,7 @@ def open_sockets(namespace: int, request: Request) -> list[socket.socket]:
 
 
 def open_in_thread(namespace: int, request: Request) -> list[socket.socket]:
-    """The same for root."""
+    """The same for root. Raises OSError."""
     opened: list[socket.socket] = []
     failed: list[OSError] = []
 

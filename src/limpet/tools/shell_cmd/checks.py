@@ -46,7 +46,7 @@ class CheckedCommand:
 
 async def check(workspace: Workspace, request: ShellCmdRequest, config: ShellCmdConfig) -> CheckedCommand:
     """Raises Rejected for what docs/shell-cmd-tool.md lists, ConfigInvalid where the trusted directory is no place in the workspace, and
-    FileDenied and FileForbidden where a path may not be looked at."""
+    FileDenied and FileForbidden where a path may not be looked at. Raises RejectedCommand."""
     scope = await _scope(workspace, config)
     trusted = scope.trusted
     if refused := refuse_request(request, config):
