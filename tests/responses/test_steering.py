@@ -6,7 +6,7 @@ import pytest
 
 from limpet.core import events as ev
 from limpet.responses.kept_responses import KeptResponses
-from limpet.responses.loop import CLIENTS_CALLS
+from limpet.responses.made_calls import CLIENTS_CALLS
 from limpet.responses.steering import required_input
 from limpet.responses.turn_boundary import TurnBoundary
 from limpet.store.responses import ResponseRecord

@@ -149,6 +149,8 @@ def _responses(body: Json) -> Told:
 
 
 def _asked(item: Json) -> Any:
+    if item["type"] == "apply_patch_call":
+        return item["operation"]
     return item["action"]["commands"] if item["type"] == "shell_call" else _arguments(item["arguments"])
 
 

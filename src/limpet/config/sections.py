@@ -50,6 +50,7 @@ class Shell(BoxSettings):
     ] = "bubblewrap"
     bare_tool: BareTool = "hosted"
     client_item: ClientItem = "shell_call"
+    apply_patch: BareTool = "hosted"
     stream_output: bool = True
     unsafe_local: bool = False
     host_services: Annotated[Mapping[str, str], Names()] = field(default_factory=dict)
@@ -75,7 +76,10 @@ class Shell(BoxSettings):
     def delegation(self) -> ShellDelegation:
         """Who carries out shell calls."""
         return ShellDelegation(
-            runner=RUNNERS.get(self.type, "gateway"), bare_tool=self.bare_tool, client_item=self.client_item
+            runner=RUNNERS.get(self.type, "gateway"),
+            bare_tool=self.bare_tool,
+            client_item=self.client_item,
+            apply_patch=self.apply_patch,
         )
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from limpet.responses.budgets import BudgetStop
 from limpet.responses.context_size import ContextSize
+from limpet.responses.made_calls import HostedCall, PatchMade
 from limpet.upstreams.endings import IncompleteReason, ResponseError
 from limpet.upstreams.upstream import BadArguments, CallBegun, CallMade, CommandText, Emit, ShellArguments, TurnEvent
 from limpet.upstreams.usage import Usage
@@ -75,6 +76,15 @@ _EVENTS: dict[str, Any] = {kind.__name__: kind for kind in (Emit, CallBegun, Com
 _ARGUMENTS: dict[str, Any] = {kind.__name__: kind for kind in (ShellArguments, BadArguments)}
 
 
+def packed_calls(calls: Iterable[HostedCall]) -> list[list[Any]]:
+    """Calls in a form that `unpacked_calls` reads again."""
+    return [["PatchMade", call.index, call.item] if isinstance(call, PatchMade) else _packed(call) for call in calls]
+
+
+def unpacked_calls(stored: Sequence[Sequence[Any]]) -> list[HostedCall]:
+    return [PatchMade(*each[1:]) if each[0] == "PatchMade" else _unpacked_call(each) for each in stored]
+
+
 def packed(events: Iterable[TurnEvent]) -> list[list[Any]]:
     """Events in a form that `unpacked` reads again."""
     return [_packed(event) for event in events]
@@ -93,7 +103,11 @@ def unpacked(stored: Sequence[Sequence[Any]]) -> list[TurnEvent]:
 def _unpacked(stored: Sequence[Any]) -> TurnEvent:
     kind, *fields = stored
     if kind == "CallMade":
-        index, call_id, name, arguments = fields
-        return CallMade(index=index, call_id=call_id, arguments=msgspec.convert(arguments, _ARGUMENTS[name]))
+        return _unpacked_call(stored)
     event: TurnEvent = msgspec.convert(fields[0], _EVENTS[kind])
     return event
+
+
+def _unpacked_call(stored: Sequence[Any]) -> CallMade:
+    _, index, call_id, name, arguments = stored
+    return CallMade(index=index, call_id=call_id, arguments=msgspec.convert(arguments, _ARGUMENTS[name]))

@@ -29,6 +29,7 @@ class ItemShape(WireObject, frozen=True, kw_only=True):
     arguments: Any = None
     action: Any = None
     output: Any = None
+    operation: Any = None
 
     def __post_init__(self) -> None:
         if self.type == "function_call" and not isinstance(self.arguments, str | None):
@@ -37,12 +38,22 @@ class ItemShape(WireObject, frozen=True, kw_only=True):
             convert(self.action, ActionShape)
         if self.type == SHELL_OUTPUT:
             convert(self.output, list[EntryShape])
+        if self.type == "apply_patch_call":
+            convert(self.operation, PatchShape)
 
 
 class ActionShape(WireObject, frozen=True, kw_only=True):
     """What a shell call asks for."""
 
     commands: list[str]
+
+
+class PatchShape(WireObject, frozen=True, kw_only=True):
+    """What an apply_patch call asks for."""
+
+    type: str
+    path: str
+    diff: str | None = None
 
 
 class EntryShape(WireObject, frozen=True, kw_only=True):

@@ -25,10 +25,11 @@ _LIVE = ("queued", "in_progress")
 # An output's type, and the types of the calls that it may belong to.
 _CALLS_OF = {
     "shell_call_output": ("shell call", frozenset({"shell_call"})),
+    "apply_patch_call_output": ("apply patch call", frozenset({"apply_patch_call"})),
     "custom_tool_call_output": ("custom tool call", frozenset({"custom_tool_call"})),
     "function_call_output": ("function call", frozenset({"function_call", "shell_call"})),
 }
-_CALL_TYPES = frozenset({"shell_call", "custom_tool_call", "function_call"})
+_CALL_TYPES = frozenset({"shell_call", "apply_patch_call", "custom_tool_call", "function_call"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,11 +195,16 @@ def _uncited(part: Json) -> Json:
 
 
 def completed(items: Sequence[Json]) -> list[Json]:
-    """The items with an output for every shell call of ours that has none, because its run broke off. Every provider wants pairs."""
+    """The items with an output for every shell call of ours, and every patch, that has none, because its run broke off. Every provider
+    wants pairs."""
     answered = {item.get("call_id") for item in items if item["type"].endswith("_output")}
     whole: list[Json] = []
     for item in items:
         whole.append(item)
+        if item["type"] == "apply_patch_call" and item["call_id"] not in answered:
+            text = "The run broke off before the result was known. Look at the file."
+            failed = {"type": "apply_patch_call_output", "call_id": item["call_id"], "status": "failed", "output": text}
+            whole.append(failed)
         if item["type"] != "shell_call" or item["call_id"] in answered:
             continue
         if (item.get("environment") or {}).get("type") == "container_reference":

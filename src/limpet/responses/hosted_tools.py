@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from limpet.containers.manager import ContainerManager
 from limpet.containers.settings import ShellLimits
 from limpet.core.ports import Probe
+from limpet.responses.hosted_calls import HostedCalls
+from limpet.responses.patch_calls import PatchCalls
 from limpet.responses.placement import ShellTarget
 from limpet.responses.prepared_run import RunParts
 from limpet.responses.provider_shell import ProviderShell
@@ -15,9 +17,11 @@ from limpet.responses.shell_description import shell_description
 from limpet.responses.shell_host import ShellHost
 from limpet.responses.writer import Writer
 from limpet.store.provider_containers import ProviderContainers
+from limpet.upstreams.patch_function import is_patch_tool
 from limpet.upstreams.upstream import ShellOffer, Upstream
 
 LOCAL = {"type": "local"}
+PATCHES = "\nThe tool apply_patch changes files of the same container; its relative paths begin in {data}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +54,11 @@ class HostedTools:
         """The shell as a model is offered it."""
         if asked.shell is None:
             return None
+        is_local = target.environment == LOCAL
+        patches = PATCHES.format(data=self.data) if not is_local and self._hosts_patches(asked) else ""
         return ShellOffer(
             description=shell_description(
-                is_local=target.environment == LOCAL,
+                is_local=is_local,
                 seconds=self.limits.command_timeout_secs,
                 characters=self.limits.max_output_chars,
                 has_network=self.has_network,
@@ -63,18 +69,24 @@ class HostedTools:
                 skills=target.given.get("skills", ()),
                 files=target.given.get("files", ()),
             )
+            + patches
         )
 
-    def calls(self, asked: ParsedRequest, parts: RunParts, host: ShellHost, writer: Writer) -> ShellCalls | None:
-        """What carries the shell's calls out; None where the client or the provider does, or there is no shell."""
+    def calls(self, asked: ParsedRequest, parts: RunParts, host: ShellHost, writer: Writer) -> HostedCalls | None:
+        """What carries the shell's calls out, and those of `apply_patch` beside it; None where the client or the provider does, or there
+        is no shell."""
         target = parts.target
         if asked.shell is None or target.container_id is None or target.environment == LOCAL:
             return None
-        return ShellCalls(
-            host,
-            tenant=parts.record.tenant,
-            response_id=parts.record.id,
-            container_id=target.container_id,
-            writer=writer,
-            begun=parts.begun,
-        )
+        known = {
+            "tenant": parts.record.tenant,
+            "response_id": parts.record.id,
+            "container_id": target.container_id,
+        }
+        shell = ShellCalls(host, **known, writer=writer, begun=parts.begun)
+        if not self._hosts_patches(asked):
+            return HostedCalls(shell=shell)
+        return HostedCalls(shell=shell, patches=PatchCalls(host, shell, **known, writer=writer, begun=parts.begun))
+
+    def _hosts_patches(self, asked: ParsedRequest) -> bool:
+        return self.delegation.apply_patch == "hosted" and any(map(is_patch_tool, asked.other_tools))

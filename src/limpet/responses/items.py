@@ -125,6 +125,25 @@ class _ShellOutput(_Known):
     max_output_length: StrictInt | None = None
 
 
+class _Patch(_OpenModel):
+    """What an apply_patch call asks for; `delete_file` has no diff."""
+
+    type: Literal["create_file", "update_file", "delete_file"]
+    path: StrictStr
+    diff: Output | None = None
+
+
+class _PatchCall(_Known):
+    call_id: CallId
+    operation: _Patch
+
+
+class _PatchOutput(_AnyItem):
+    call_id: CallId
+    status: Literal["completed", "failed"]
+    output: Output | None = None
+
+
 class _Reference(_Known):
     id: Id
 
@@ -148,6 +167,8 @@ KINDS: Mapping[str, type[BaseModel]] = {
     "custom_tool_call_output": _CustomOutput,
     "shell_call": _ShellCall,
     "shell_call_output": _ShellOutput,
+    "apply_patch_call": _PatchCall,
+    "apply_patch_call_output": _PatchOutput,
     "item_reference": _Reference,
     "compaction": _Compaction,
 }

@@ -11,20 +11,21 @@ from typing import Any
 
 from limpet.core import events as ev
 from limpet.responses.budgets import BudgetStop
-from limpet.responses.checkpoint import Checkpoint, EndedTurn, packed, unpacked
-from limpet.responses.command_output import model_copy
+from limpet.responses.checkpoint import Checkpoint, EndedTurn, packed, packed_calls, unpacked, unpacked_calls
 from limpet.responses.compaction.compactor import Compactor, has_compacted
 from limpet.responses.compaction.provided import ProvidedCompaction, provided
 from limpet.responses.earlier_attempt import EarlierAttempt, ToldBefore
 from limpet.responses.history import as_input
+from limpet.responses.hosted_calls import HostedCalls
+from limpet.responses.made_calls import CLIENTS_CALLS, PATCH_CALL, HostedCall, PatchMade
 from limpet.responses.provider_shell import ProviderShell
 from limpet.responses.run_meter import RunMeter
-from limpet.responses.shell_call import ShellCalls
 from limpet.responses.steering import Steering
 from limpet.responses.turn_boundary import TurnBoundary
 from limpet.responses.turn_forwarder import TurnForwarder
 from limpet.responses.writer import Writer
 from limpet.upstreams.endings import IncompleteReason, ResponseError
+from limpet.upstreams.patch_function import is_patch_tool
 from limpet.upstreams.provider_fields import shown_fields
 from limpet.upstreams.upstream import (
     CallBegun,
@@ -41,17 +42,6 @@ from limpet.upstreams.usage import Usage
 
 Json = dict[str, Any]
 NO_REASON = ResponseError(code="server_error", message="The provider gave no reason.")
-# Calls that only the client can answer.
-CLIENTS_CALLS = frozenset(
-    {
-        "function_call",
-        "custom_tool_call",
-        "local_shell_call",
-        "apply_patch_call",
-        "computer_call",
-        "mcp_approval_request",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +79,7 @@ class Run:
     shell: ShellOffer | None
     provider_shell: ProviderShell | None
     environment: Json
-    calls: ShellCalls | None
+    calls: HostedCalls | None
     bounds: LoopBounds
     writer: Writer
     response_id: str
@@ -105,6 +95,16 @@ class Run:
     @property
     def usage(self) -> Usage | None:
         return self.progress.usage
+
+    @property
+    def hosts_patches(self) -> bool:
+        """Whether calls of `apply_patch` are carried out here."""
+        return self.calls is not None and self.calls.patches is not None
+
+    @property
+    def clients_calls(self) -> frozenset[str]:
+        """The types of calls that only the client can answer."""
+        return CLIENTS_CALLS - {PATCH_CALL} if self.hosts_patches else CLIENTS_CALLS
 
 
 async def converse(run: Run) -> Ending:
@@ -169,7 +169,7 @@ async def _is_only_compacted(run: Run) -> bool:
 
 def _client_must_act(run: Run, items: Sequence[Json]) -> bool:
     """A call that only the client can carry out ends the turn and goes to it."""
-    return run.calls is None or any(item.get("type") in CLIENTS_CALLS for item in items)
+    return run.calls is None or any(item.get("type") in run.clients_calls for item in items)
 
 
 def _offers_shell(run: Run, number: int) -> bool:
@@ -194,7 +194,7 @@ class _TurnResult:
     passing: TurnForwarder
     offers_shell: bool
     admitted: dict[int, bool] = field(default_factory=dict)
-    calls: list[CallMade] = field(default_factory=list)
+    calls: list[HostedCall] = field(default_factory=list)
     waiting: deque[TurnEvent] = field(default_factory=deque)
     ended: TurnEnded = field(default_factory=lambda: TurnEnded(status="failed"))
     is_cut: bool = False
@@ -211,7 +211,7 @@ class _TurnResult:
             step=writer.step,
             offers_shell=self.offers_shell,
             admitted=self.admitted,
-            calls=packed(self.calls),
+            calls=packed_calls(self.calls),
             waiting=packed(self.waiting),
             held=packed(self.passing.held),
             places=self.passing.places,
@@ -252,7 +252,7 @@ async def _asked(run: Run) -> _TurnResult:
     passing = TurnForwarder(run.writer, run.environment, provider=run.upstream.name, streams_commands=run.streams_shell)
     options, bound = run.meter.bounded(run.options)
     taken = _TurnResult(passing=passing, offers_shell=offers_shell, bound=bound)
-    boundary = TurnBoundary(CLIENTS_CALLS, has_own_shell=run.calls is not None)
+    boundary = TurnBoundary(run.clients_calls, has_own_shell=run.calls is not None)
     async with aclosing(run.upstream.stream(_turn(run, options, offers_shell=offers_shell))) as events:
         async for event in events:
             if boundary.is_before(event) and run.steering.is_wanted:
@@ -282,8 +282,9 @@ async def _receive(run: Run, taken: _TurnResult, event: TurnEvent | ToldBefore) 
         taken.ended = event
     elif isinstance(event, ToldBefore):
         taken.passing.adopt(event.index, event.place, event.item)
-        if event.call is not None and _admits(run, taken, event.index):
-            taken.calls.append(event.call)
+        call = event.call or (PatchMade(event.index, event.item) if _is_own_patch(run, event.item) else None)
+        if call is not None and _admits(run, taken, event.index):
+            taken.calls.append(call)
     elif taken.calls and run.calls is not None:
         taken.waiting.append(event)
     else:
@@ -307,7 +308,7 @@ def _ended_before(run: Run, turn: EndedTurn) -> _TurnResult:
         passing=passing,
         offers_shell=turn.offers_shell,
         admitted=dict(turn.admitted),
-        calls=[event for event in unpacked(turn.calls) if isinstance(event, CallMade)],
+        calls=unpacked_calls(turn.calls),
         waiting=deque(unpacked(turn.waiting)),
         ended=TurnEnded(status=turn.status, incomplete_reason=turn.incomplete_reason, error=turn.error),
         bound=turn.bound,
@@ -319,7 +320,7 @@ def _turn(run: Run, options: Json, *, offers_shell: bool) -> Turn:
         model=run.model,
         input=list(run.transcript),
         instructions=_instructions(run, offers_shell),
-        tools=run.tools,
+        tools=run.tools if offers_shell or not run.hosts_patches else [t for t in run.tools if not is_patch_tool(t)],
         shell=run.shell if offers_shell else None,
         provider_shell=None if run.provider_shell is None else run.provider_shell.tool,
         options=options,
@@ -345,7 +346,7 @@ async def _answer_calls(run: Run, taken: _TurnResult) -> int:
         kept = len(taken.items)
         run.writer.step += 1
         item = await run.calls.answer(taken.calls[answered])
-        run.transcript.append(model_copy(item, run.bounds.model_characters))
+        run.transcript.append(as_input(item, run.bounds.model_characters))
         answered += 1
         while taken.waiting and answered == len(taken.calls):
             await _pass(run, taken, taken.waiting.popleft())
@@ -358,9 +359,27 @@ async def _pass(run: Run, taken: _TurnResult, event: TurnEvent) -> None:
         return
     if isinstance(event, CallMade):
         taken.calls.append(event)
+    if isinstance(event, Emit) and run.hosts_patches and not _admits_patch(run, taken, event):
+        return
     if run.provider_shell is not None and isinstance(event, Emit) and event.type == ev.ITEM_DONE:
         await run.provider_shell.note(event.data.get("item"))
     await taken.passing.take(event)
+
+
+def _admits_patch(run: Run, taken: _TurnResult, event: Emit) -> bool:
+    """The same for an event of any item: those of `apply_patch` calls are calls; one that is done is carried out."""
+    item, index = event.data.get("item"), event.data.get("output_index")
+    if not isinstance(index, int) or not (_is_own_patch(run, item) or index in taken.admitted):
+        return True
+    is_admitted = _admits(run, taken, index)
+    is_made = event.type == ev.ITEM_DONE and isinstance(item, dict) and item.get("status") == "completed"
+    if is_admitted and is_made:
+        taken.calls.append(PatchMade(index, event.data["item"]))
+    return is_admitted
+
+
+def _is_own_patch(run: Run, item: Any) -> bool:
+    return run.hosts_patches and isinstance(item, dict) and item.get("type") == PATCH_CALL
 
 
 def _admits(run: Run, taken: _TurnResult, index: int) -> bool:

@@ -112,7 +112,7 @@ class Recovery:
                 continue
             item = snapshot.item(index)
             run.transcript.append(as_input(item, run.bounds.model_characters))
-            if item["type"] == "shell_call_output" and run.calls is not None:
+            if run.calls is not None:
                 await run.calls.recall(item)
         run.transcript = behind_newest(run.transcript, sealer)
         if was_compacted and run.compactor is not None:

@@ -381,6 +381,10 @@ def _check_choice(request: CreateRequest, *, has_shell: bool) -> None:
             f"tool_choice: there is no {kind} {choice.name!r} in `tools`; name one that is there.",
             param="tool_choice",
         )
+    if choice.type == "apply_patch" and not any(tool.get("type") == "apply_patch" for tool in tools):
+        raise RequestInvalid(
+            'tool_choice: there is no apply_patch in `tools`; add {"type": "apply_patch"} to them.', param="tool_choice"
+        )
     if choice.type == "shell" and not has_shell:
         raise RequestInvalid(
             'tool_choice: there is no shell in `tools`; add {"type": "shell"} to them.', param="tool_choice"

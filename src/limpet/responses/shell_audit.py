@@ -19,21 +19,25 @@ def audit(
     seconds: float,
     outcome: Outcome | None,
     refusal: CommandRefused | None = None,
+    rule: str | None = None,
 ) -> None:
     """Write it. `outcome` None says that the command goes on without this gateway; `refusal` says why nothing ran, `rule` then which
-    setting of the policy refused it. `exit_code` is that of the response's outcome, and 124 for a time limit; `duration` is in seconds."""
+    setting of the policy refused it; `rule` is that of what is no command. `exit_code` is that of the response's outcome, and 124 for a
+    time limit; `duration` is in seconds."""
     facts: dict[str, object] = {}
     if outcome is not None:
         facts["exit_code"] = 130 if isinstance(outcome, Aborted) else exit_code(outcome)
     if refusal is not None:
         facts["rule"] = refusal.rule if isinstance(refusal, CommandDenied) else None
+    if rule is not None:
+        facts["rule"] = rule
     log.info(
         MARK,
         tenant=tenant,
         container=container,
         response=response,
         exec_id=exec_id,
-        verdict="allowed" if refusal is None else "denied",
+        verdict="allowed" if refusal is None and rule is None else "denied",
         outcome="unfinished" if outcome is None else type(outcome).__name__.lower(),
         duration=round(seconds, 6),
         **{name: value for name, value in facts.items() if value is not None},

@@ -62,7 +62,7 @@ class _Ending:
 
 class ShellCalls:
     """Carries out the shell calls of one response, one after the other. `begun` are the commands of an earlier carrier of the run: none of
-    them is started again."""
+    them is started again. `newest` is the exec id of the newest, `files` are what calls wrote, by path."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ShellCalls:
         self._writer = writer
         self._made = 0
         self._begun = {execution.exec_id: execution for execution in begun}
-        self._newest = begun[-1].exec_id if begun else ""
+        self.newest = begun[-1].exec_id if begun else ""
         self._bytes_left = RESPONSE_BYTES
         self._told: set[str] = set()
         self._to_forget: Process | None = None
@@ -132,6 +132,10 @@ class ShellCalls:
         self._made += 1
         for entry in item["output"]:
             self._bytes_left -= len(entry["stdout"].encode()) + len(entry["stderr"].encode())
+        await self.recall_files(item)
+
+    async def recall_files(self, item: Json) -> None:
+        """The files that an output item lists are this response's."""
         for file in item.get("output_files", ()):
             with suppress(RequestError):  # it is gone by now, and not cited then
                 found = await self._host.containers.files.get(self._tenant, self._container_id, file["file_id"])
@@ -146,7 +150,7 @@ class ShellCalls:
     async def _carry_out(self, call_id: str, arguments: ShellArguments, place: Json, answer: _CallResult) -> None:
         try:
             async with self._host.containers.lease(self._tenant, self._container_id, run=self._response_id) as lease:
-                await self._look_before(lease)
+                await self.look_before(lease)
                 for number, text in list(enumerate(arguments.commands))[len(answer.entries) :]:
                     seconds = self._host.command_seconds(arguments.timeout_ms)
                     command = Command(what=Script(text), env=lease.env, timeout=seconds)
@@ -158,19 +162,15 @@ class ShellCalls:
         except LimpetError as problem:
             await self._failed(arguments.commands, place, answer, problem.message)
 
-    def _notes(self, lease: Lease, answer: _CallResult) -> list[str]:
-        """What the model should know before it reads this call's first output."""
-        return [lease.note] if lease.note and not answer.entries else []
-
     async def _failed(self, commands: Sequence[str], place: Json, answer: _CallResult, reason: str) -> None:
         """Every command that has no result gets the failure as one, so that the model can go on."""
         answer.complete = False
         while len(answer.entries) < len(commands):
             await self._result(place, answer, "", f"limpet: {reason}\n", Lost(reason))
 
-    async def _look_before(self, lease: Lease) -> None:
+    async def look_before(self, lease: Lease) -> None:
         """What was written before this response's first command is not this response's."""
-        if not self._newest:
+        if not self.newest:
             with suppress(StoreError, FileError):  # the capture after the command meets the same, and tells it
                 await lease.capture(None)
 
@@ -191,12 +191,12 @@ class ShellCalls:
     async def settle(self) -> None:
         """Before the answer ends: what detached processes have written since the last command is this response's too, and what is gone
         by now is not."""
-        if not self._newest:
+        if not self.newest:
             return
         containers = self._host.containers
         try:
-            before = await self._captured_before(self._newest)
-            captured = await containers.capture(self._tenant, self._container_id, self._response_id, self._newest)
+            before = await self._captured_before(self.newest)
+            captured = await containers.capture(self._tenant, self._container_id, self._response_id, self.newest)
             self._host.metrics.files.inc(len(captured.files))
             written = self.files | {record.path: record for record in (*before.files, *captured.files)}
             there = await containers.files.recorded(self._container_id, written)
@@ -254,12 +254,12 @@ class ShellCalls:
         # The turn that made this call is on disk before its command begins: asked again it could use this id for another one.
         await self._writer.flush()
         await self._intend(lease, printed.exec_id, call_id, len(answer.entries))
-        for note in self._notes(lease, answer):
-            await printed.say("stderr", f"limpet: {note}\n")
+        if lease.note and not answer.entries:  # what the model should know before it reads this call's first output
+            await printed.say("stderr", f"limpet: {lease.note}\n")
         return await self._run(lease, command, printed, call_id)
 
     async def _intend(self, lease: Lease, exec_id: str, call_id: str, number: int) -> None:
-        self._newest = exec_id
+        self.newest = exec_id
         await self._host.executions.intend(
             Execution(
                 exec_id=exec_id,

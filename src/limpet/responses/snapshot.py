@@ -35,6 +35,8 @@ _HEAVY = {
     "reasoning": ("summary", "content"),
     "function_call": ("arguments",),
     "shell_call": ("action",),
+    "apply_patch_call": ("operation",),
+    "apply_patch_call_output": ("output",),
     "shell_call_output": ("output",),
 }
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from limpet.core.errors import UpstreamRefused
-from limpet.upstreams import shell_function
+from limpet.upstreams import patch_function, shell_function
 from limpet.upstreams.function_names import FunctionNames, custom_arguments
 from limpet.upstreams.sealing import Seal, opened
 
@@ -153,6 +153,10 @@ class Conversation:
             case "shell_call":
                 arguments = json.dumps(shell_function.call_arguments(item), ensure_ascii=False)
                 self._called(item, shell_function.NAME, arguments)
+            case "apply_patch_call":
+                self._called(item, patch_function.NAME, patch_function.call_arguments(item))
+            case "apply_patch_call_output":
+                self._returned(item, patch_function.output_text(item))
             case "function_call_output" | "custom_tool_call_output":
                 self._add_output(item)
             case "shell_call_output":

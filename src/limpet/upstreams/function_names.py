@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from limpet.upstreams import patch_function
+
 CUSTOM_INPUT = "input"  # the one argument of the function that stands for a custom tool
 INVALID_ARGUMENTS = "INVALID_JSON"
-TOOL_TYPES = frozenset({"function", "custom", "namespace"})
+TOOL_TYPES = frozenset({"function", "custom", "namespace", patch_function.TYPE})
 LONGEST = 64  # letters of a function's name that every provider takes
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -28,8 +30,15 @@ class ClientTool:
     about: str | None
     definition: Mapping[str, Any]
 
+    @property
+    def is_patch(self) -> bool:
+        """Whether it is `apply_patch`, whose calls are items of their own."""
+        return self.definition.get("type") == patch_function.TYPE
+
     def parameters(self) -> Mapping[str, Any]:
         """The JSON schema of the function's arguments."""
+        if self.is_patch:
+            return patch_function.parameters()
         if self.is_custom:
             field = {"type": "string", "description": _form_of(self.definition)}
             return {
@@ -113,6 +122,8 @@ def _flat(tools: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str | None, str 
         if tool.get("type") == "namespace":
             for inner in tool.get("tools") or ():
                 yield str(tool["name"]), tool.get("description"), inner
+        elif tool.get("type") == patch_function.TYPE:
+            yield None, None, {**tool, "name": patch_function.NAME, "description": patch_function.DESCRIPTION}
         elif tool.get("type") in TOOL_TYPES:
             yield None, None, tool
 

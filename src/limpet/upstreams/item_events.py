@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from limpet.core import events
-from limpet.core.ids import CUSTOM_CALL, FUNCTION_CALL, MESSAGE, REASONING, new_id
+from limpet.core.ids import CUSTOM_CALL, FUNCTION_CALL, MESSAGE, PATCH_CALL, REASONING, new_id
+from limpet.upstreams.patch_function import read_operation
 from limpet.upstreams.upstream import Emit
 
 
@@ -155,6 +156,39 @@ class CustomCall:
             "input": given,
         }
         return item if self.namespace is None else {**item, "namespace": self.namespace}
+
+
+@dataclass(slots=True)
+class PatchCall:
+    """A call of `apply_patch`, whose arguments are read at their end: `begin`, `delta`, `end`. One that broke off never ends whole."""
+
+    index: int
+    call_id: str
+    id: str = field(default_factory=lambda: new_id(PATCH_CALL))
+    has_text: bool = False
+    _pieces: list[str] = field(default_factory=list)
+
+    def begin(self) -> list[Emit]:
+        return []
+
+    def delta(self, text: str) -> list[Emit]:
+        self.has_text = True
+        self._pieces.append(text)
+        return []
+
+    def end(self, status: str = "completed") -> list[Emit]:
+        item = {
+            "id": self.id,
+            "type": "apply_patch_call",
+            "status": "in_progress",
+            "call_id": self.call_id,
+            "operation": read_operation("".join(self._pieces)),
+        }
+        done = item | {"status": "completed" if status == "completed" else "in_progress"}
+        return [
+            Emit(events.ITEM_ADDED, {"output_index": self.index, "item": item}),
+            Emit(events.ITEM_DONE, {"output_index": self.index, "item": done}),
+        ]
 
 
 def _text_part(text: str) -> dict[str, Any]:

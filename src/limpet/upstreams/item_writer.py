@@ -11,7 +11,7 @@ from typing import Any, Literal
 from limpet.upstreams import shell_function
 from limpet.upstreams.endings import ResponseError
 from limpet.upstreams.function_names import FunctionNames, custom_input
-from limpet.upstreams.item_events import CustomCall, FunctionCall, Message, Reasoning
+from limpet.upstreams.item_events import CustomCall, FunctionCall, Message, PatchCall, Reasoning
 from limpet.upstreams.key_filter import KeyFilter
 from limpet.upstreams.key_pieces import SplitText, TextSequence
 from limpet.upstreams.sealing import Seal, sealed
@@ -63,7 +63,7 @@ class _CustomCall:
         return self.item.end(custom_input("".join(self._pieces)), status)
 
 
-_Item = Message | Reasoning | FunctionCall | _CustomCall | _ShellCall
+_Item = Message | Reasoning | FunctionCall | PatchCall | _CustomCall | _ShellCall
 
 
 class ItemWriter:
@@ -141,12 +141,14 @@ class ItemWriter:
         shown = {name: self._keys.hide(value) for name, value in response.items() if value}
         yield _ended(finish, usage, shown)
 
-    def _call(self, function: str, call_id: str) -> _ShellCall | FunctionCall | _CustomCall:
+    def _call(self, function: str, call_id: str) -> _ShellCall | FunctionCall | PatchCall | _CustomCall:
         if self._has_shell and function == shell_function.NAME:
             return _ShellCall(self._take(), call_id)
         tool = self._names.tool(function)
         if tool is None:
             return FunctionCall(self._take(), function, call_id)
+        if tool.is_patch:
+            return PatchCall(self._take(), call_id)
         if tool.is_custom:
             return _CustomCall(CustomCall(self._take(), tool.name, call_id, tool.namespace))
         return FunctionCall(self._take(), tool.name, call_id, tool.namespace)

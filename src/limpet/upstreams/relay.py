@@ -17,6 +17,7 @@ from limpet.upstreams.event_stream import DONE, EventStreams, drain
 from limpet.upstreams.key_filter import KeyFilter
 from limpet.upstreams.key_pieces import SplitEvents
 from limpet.upstreams.known_models import ModelListing, listed_models
+from limpet.upstreams.patch_function import is_patch_tool
 from limpet.upstreams.provider_containers import ContainerAnswer, ContainerRequest, asked_of_containers
 from limpet.upstreams.relay_compaction import RelayCompaction
 from limpet.upstreams.relay_events import RelayEventReader
@@ -67,6 +68,7 @@ class RelayUpstream:
         reader = RelayEventReader(
             function_shell=turn.shell is not None and not self.has_native_shell,
             own_shell=turn.provider_shell is not None,
+            function_patch=not self.has_native_shell and any(map(is_patch_tool, turn.tools)),
         )
         streams = self._open_streams()
         content = streams.encoded(body)

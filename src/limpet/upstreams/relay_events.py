@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from limpet.core import events
-from limpet.upstreams import provider_fields, shell_function
+from limpet.upstreams import patch_function, provider_fields, shell_function
 from limpet.upstreams.endings import ResponseError, incomplete_reason
+from limpet.upstreams.item_events import PatchCall
 from limpet.upstreams.upstream import (
     BadArguments,
     CallBegun,
@@ -49,15 +50,17 @@ class _PartialCall:
 
 class RelayEventReader:
     """Reads the events of one turn in order. `function_shell` says that the function `shell` stands for the shell, `own_shell` that the
-    provider runs its shell itself.
+    provider runs its shell itself, `function_patch` that the function `apply_patch` stands for that tool.
 
     `ended` is set by the event that ends the response; what comes after it is not part of the turn.
     """
 
-    def __init__(self, *, function_shell: bool, own_shell: bool = False) -> None:
+    def __init__(self, *, function_shell: bool, own_shell: bool = False, function_patch: bool = False) -> None:
         self._function_shell = function_shell
         self._own_shell = own_shell
+        self._function_patch = function_patch
         self._calls: dict[int, _PartialCall] = {}
+        self._patches: dict[int, PatchCall] = {}
         self._open: dict[int, str] = {}
         self.ended = False
 
@@ -69,6 +72,8 @@ class RelayEventReader:
         if isinstance(index, int) and isinstance(kind, str):
             if kind == events.ITEM_ADDED or kind == events.ITEM_DONE:
                 return self._item(kind, index, event)
+            if index in self._patches:
+                return ()
             if index in self._calls:
                 return self._of_call(kind, index, event)
             return (Emit(kind, event),)
@@ -81,6 +86,8 @@ class RelayEventReader:
 
     def _item(self, kind: str, index: int, event: dict[str, Any]) -> Iterable[TurnEvent]:
         item = event.get("item") or {}
+        if self._is_patch_function(item):
+            return self._patch(kind, index, item)
         if not self._is_shell(item):
             if kind == events.ITEM_ADDED:
                 self._open[index] = str(item.get("id"))
@@ -94,6 +101,17 @@ class RelayEventReader:
         if kind == events.ITEM_ADDED:
             return begun
         return [*begun, self._made(index, item)]
+
+    def _is_patch_function(self, item: Mapping[str, Any]) -> bool:
+        return self._function_patch and item.get("type") == "function_call" and item.get("name") == patch_function.NAME
+
+    def _patch(self, kind: str, index: int, item: Mapping[str, Any]) -> Iterable[TurnEvent]:
+        if kind == events.ITEM_ADDED:
+            self._patches[index] = PatchCall(index, str(item.get("call_id")))
+            return ()
+        call = self._patches.pop(index, None) or PatchCall(index, str(item.get("call_id")))
+        call.delta(str(item.get("arguments") or ""))
+        return call.end(str(item.get("status") or "completed"))
 
     def _is_shell(self, item: Mapping[str, Any]) -> bool:
         if item.get("type") == "shell_call":

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from limpet.core.ids import CONTAINER, MESSAGE, REASONING, is_id
-from limpet.upstreams import shell_function
+from limpet.upstreams import patch_function, shell_function
 from limpet.upstreams.upstream import LEFT_OUT, Turn
 
 SEALED_REASONING = "reasoning.encrypted_content"
@@ -40,12 +40,26 @@ def request_body(turn: Turn, *, native_shell: bool, provider: str) -> dict[str, 
 def _tools(turn: Turn, *, native_shell: bool, provider: str) -> list[Mapping[str, Any]]:
     if turn.provider_shell is not None:
         return [turn.provider_shell, *turn.tools]
+    tools = list(turn.tools) if native_shell else [_patch_function(tool) for tool in turn.tools]
     if turn.shell is None:
-        return list(turn.tools)
+        return tools
     if native_shell:
-        return [{"type": "shell", "environment": {"type": "local"}}, *turn.tools]
+        return [{"type": "shell", "environment": {"type": "local"}}, *tools]
     shell_function.refuse_taken_name(turn, provider=provider)
-    return [shell_function.tool(turn.shell.description), *turn.tools]
+    return [shell_function.tool(turn.shell.description), *tools]
+
+
+def _patch_function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`apply_patch` as a function: a server that does not know OpenAI's shell does not know it either."""
+    if tool.get("type") != patch_function.TYPE:
+        return tool
+    return {
+        "type": "function",
+        "name": patch_function.NAME,
+        "description": patch_function.DESCRIPTION,
+        "parameters": patch_function.parameters(),
+        "strict": False,
+    }
 
 
 def _choice(choice: object) -> object:
@@ -54,6 +68,8 @@ def _choice(choice: object) -> object:
         return choice
     if choice.get("type") == "shell":
         return {"type": "function", "name": shell_function.NAME}
+    if choice.get("type") == patch_function.TYPE:
+        return {"type": "function", "name": patch_function.NAME}
     if choice.get("type") == "allowed_tools":
         return {**choice, "tools": [_choice(tool) for tool in choice.get("tools") or ()]}
     return choice
@@ -69,6 +85,8 @@ def _input(turn: Turn, *, native_shell: bool) -> list[Mapping[str, Any]]:
                 sent.append(_function_call(item))
             case "shell_call_output":
                 sent.append(_native_output(item) if native_shell else _function_output(item))
+            case "apply_patch_call" | "apply_patch_call_output":
+                sent.append(_patch_item(item) if native_shell else _patch_as_function(item))
             case "reasoning":
                 if _can_be_read_there(item):
                     sent.append(item)
@@ -99,6 +117,20 @@ def _native_call(item: Mapping[str, Any], *, is_own: bool) -> dict[str, Any]:
         "action": {name: action.get(name) for name in ("commands", "timeout_ms", "max_output_length")},
         "environment": environment if knows else {"type": "local"},
     }
+
+
+def _patch_item(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Without an id, which OpenAI looks up, and without what is ours on it."""
+    return {name: item[name] for name in ("type", "call_id", "status", "operation", "output") if name in item}
+
+
+def _patch_as_function(item: Mapping[str, Any]) -> dict[str, Any]:
+    if item["type"] == "apply_patch_call_output":
+        text = patch_function.output_text(item)
+        return {"type": "function_call_output", "call_id": item["call_id"], "output": text}
+    arguments = patch_function.call_arguments(item)
+    called = {"type": "function_call", "call_id": item["call_id"], "name": patch_function.NAME}
+    return {**called, "arguments": arguments}
 
 
 def _native_output(item: Mapping[str, Any]) -> dict[str, Any]:

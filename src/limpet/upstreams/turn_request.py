@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from limpet.core.errors import UpstreamRefused
-from limpet.upstreams import shell_function
+from limpet.upstreams import patch_function, shell_function
 from limpet.upstreams.function_names import FunctionNames
 from limpet.upstreams.refusals import refuse_hosted_tools
 from limpet.upstreams.upstream import Turn
@@ -186,6 +186,8 @@ def _named(choices: Sequence[object], names: FunctionNames, provider: str) -> tu
         kind = choice.get("type") if isinstance(choice, Mapping) else choice
         if kind == "shell":
             named.append(shell_function.NAME)
+        elif kind == patch_function.TYPE:
+            named.append(patch_function.NAME)
         elif kind in ("function", "custom") and isinstance(choice, Mapping):
             named.append(names.chosen(str(choice.get("name")), choice.get("namespace")))
         elif kind == "namespace" and isinstance(choice, Mapping):

@@ -3,12 +3,12 @@
 Returns bytes as they are: the tools that show them to a model redact them. Follows no link, since the sandbox's files follow none.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import anyio
 
 from limpet.core.box_directories import DATA
-from limpet.core.errors import EditFailed, FileDenied, FileMissing, FileTooLarge
+from limpet.core.errors import EditFailed, FileDenied, FileMissing, FileTooLarge, NotAFile
 from limpet.core.ports import MOST_READ, Files, FileStat, Sandbox
 from limpet.workspace import search
 from limpet.workspace.file_access import FileAccess, absolute
@@ -93,6 +93,27 @@ class WorkspaceFiles:
                 raise EditFailed(path, problem)
             _refuse_over(path, len(data) + count * (len(instead) - len(wanted)), EDIT_LIMIT)
             return await files.write(path, data.replace(wanted, instead), mode=before.mode)
+
+    async def rewrite(self, path: str, change: Callable[[bytes | None], Awaitable[bytes | None]]) -> None:
+        """Put in a file's place what `change` makes of its bytes; None is a file that is not there, before and after. What `change` raises
+        leaves all as it was; the file's mode stays.
+
+        Raises: FileTooLarge past READ_LIMIT bytes before, or EDIT_LIMIT after; NotAFile for a directory or a link; SandboxFull."""
+        files = self._may(path, writing=True)
+        async with self._changing:
+            try:
+                before = await files.stat(path)
+            except FileMissing:
+                before = None
+            if before is not None and before.kind != "file":
+                raise NotAFile(path, before.kind)
+            data = None if before is None else await files.read(path, limit=READ_LIMIT)
+            instead = await change(data)
+            if instead is not None:
+                _refuse_over(path, len(instead), EDIT_LIMIT)
+                await files.write(path, instead, mode=0o644 if before is None else before.mode)
+            elif before is not None:
+                await files.delete(path)
 
     async def list(self, path: str = DATA, *, recursive: bool = False, limit: int | None = None) -> list[FileStat]:
         """The entries of a directory, by path, and with `recursive` of those below it; the first `limit` of them. At most LIST_LIMIT

@@ -1,0 +1,242 @@
+"""The diff format V4A of OpenAI's `apply_patch` tool: a text and a diff in, the new text out. Pure.
+
+A diff of a new file has lines that begin with `+`. One of an existing file has hunks: optional `@@` lines that name a line above, then
+lines that begin with a space (as they stand there), `-` (which go) or `+` (which come). Lines are found as they stand, then without the
+space at their end, then without any around them. The reference of the format is `agents.apply_diff` of openai-agents, to which
+`tests/workspace/test_v4a.py` compares this. It takes time in proportion to the text and the diff.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+SHOWN_LINES = 6  # of what was not found
+SHOWN_CHARACTERS = 200  # of each of them
+END_OF_FILE = "*** End of File"
+_ENDS = ("*** End Patch", "*** Update File:", "*** Delete File:", "*** Add File:")
+_NEWLINES = re.compile(r"\r?\n")
+_AS: tuple[Callable[[str], str], ...] = (str, str.rstrip, str.strip)
+
+
+class DiffFailed(ValueError):
+    """The diff does not fit the text, or is not of the format; the sentence says what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """At line `at` of the text, from 0, `removed` lines go and `added` come."""
+
+    at: int
+    removed: int
+    added: list[str]
+
+
+@dataclass(slots=True)
+class _Hunk:
+    """`context` is what stands in the text; the changes are counted from its beginning. `line` is where it begins in the diff, from 1."""
+
+    line: int
+    context: list[str] = field(default_factory=list)
+    changes: list[_Change] = field(default_factory=list)
+    is_at_end: bool = False
+
+
+def created(diff: str) -> str:
+    """The text of a new file; it ends with a newline unless it is empty. Raises DiffFailed."""
+    newline = "\r\n" if "\r\n" in diff else "\n"
+    lines = _body(_lines_of(diff))
+    for number, line in enumerate(lines, start=1):
+        if not line.startswith("+"):
+            raise DiffFailed(
+                f"In the diff of a new file every line begins with +, and line {number} does not: {_quoted(line)}"
+            )
+    return "".join(line[1:] + newline for line in lines)
+
+
+def updated(text: str, diff: str) -> str:
+    """The text after the diff; it keeps its kind of newlines. Raises DiffFailed."""
+    newline = "\r\n" if "\r\n" in (text if "\n" in text else diff) else "\n"
+    lines = text.replace("\r\n", "\n").split("\n")
+    changes = _Placement(lines, _body(_lines_of(diff))).changes()
+    if not changes:
+        raise DiffFailed("The diff changes nothing: it has no line that begins with + or -.")
+    result: list[str] = []
+    cursor = 0
+    for change in changes:
+        if change.at < cursor:
+            raise DiffFailed(
+                f"Two hunks change the same lines, around line {change.at + 1} of the file. Write them as one."
+            )
+        result += [*lines[cursor : change.at], *change.added]
+        cursor = change.at + change.removed
+    return newline.join([*result, *lines[cursor:]])
+
+
+def _lines_of(diff: str) -> list[str]:
+    lines = [line.rstrip("\r") for line in _NEWLINES.split(diff)]
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _body(lines: list[str]) -> list[str]:
+    """Without the envelope that models put around it."""
+    if lines and lines[0].strip() == "*** Begin Patch":
+        lines = lines[1:]
+    if lines and lines[0].startswith(("*** Update File:", "*** Add File:")):
+        lines = lines[1:]
+    if lines and lines[-1].strip() == "*** End Patch":
+        lines = lines[:-1]
+    for line in lines:
+        if line.startswith(_ENDS):
+            raise DiffFailed(
+                f"One call changes one file, and the diff goes on with {_quoted(line)} Make a call for each file."
+            )
+    return lines
+
+
+class _Placement:
+    """Finds the place of each hunk in the lines of a file."""
+
+    def __init__(self, lines: list[str], diff: list[str]) -> None:
+        self._lines = lines
+        self._diff = diff
+        self._at = 0  # in the diff
+        self._cursor = 0  # in the file: behind the hunk before
+        self._forms: dict[int, list[str]] = {0: lines}
+
+    def changes(self) -> list[_Change]:
+        """Of all hunks, in their order."""
+        found: list[_Change] = []
+        while self._at < len(self._diff):
+            anchors = self._read_anchors()
+            if not anchors and self._cursor:
+                raise DiffFailed(
+                    f"Line {self._at + 1} of the diff should begin a hunk with @@: {_quoted(self._diff[self._at])}"
+                )
+            named = [each for each in anchors if each.strip()]
+            for number, anchor in enumerate(named):
+                self._go_behind(anchor, is_required=len(anchors) > 1, only_forward=number > 0)
+            hunk = self._read_hunk()
+            place = self._place_of(hunk)
+            found += [_Change(place + each.at, each.removed, each.added) for each in hunk.changes]
+            self._cursor = place + len(hunk.context)
+        return found
+
+    def _read_anchors(self) -> list[str]:
+        anchors = []
+        while self._at < len(self._diff) and (self._diff[self._at] == "@@" or self._diff[self._at].startswith("@@ ")):
+            anchors.append(self._diff[self._at][3:])
+            self._at += 1
+        return anchors
+
+    def _go_behind(self, anchor: str, *, is_required: bool, only_forward: bool) -> None:
+        for form, written in ((0, anchor), (2, anchor.strip())):
+            lines = self._form(form)
+            if not only_forward and written in lines[: self._cursor]:
+                return
+            try:
+                self._cursor = lines.index(written, self._cursor) + 1
+                return
+            except ValueError:
+                continue
+        if is_required:
+            raise DiffFailed(f"The line that @@ names is not in the file below line {self._cursor}: {_quoted(anchor)}")
+
+    def _read_hunk(self) -> _Hunk:
+        hunk = _Hunk(self._at + 1)
+        removed, added = 0, list[str]()
+
+        def close() -> None:
+            nonlocal removed, added
+            if removed or added:
+                hunk.changes.append(_Change(len(hunk.context) - removed, removed, added))
+            removed, added = 0, []
+
+        while self._at < len(self._diff):
+            line = self._diff[self._at] or " "
+            if line.startswith(("@@", "***")):
+                break
+            self._at += 1
+            match line[0]:
+                case "+":
+                    added.append(line[1:])
+                case "-":
+                    # What comes before a line that goes stands before it.
+                    if added and not removed:
+                        close()
+                    removed += 1
+                    hunk.context.append(line[1:])
+                case " ":
+                    close()
+                    hunk.context.append(line[1:])
+                case _:
+                    raise DiffFailed(f"Line {self._at} of the diff begins with none of space, + and -: {_quoted(line)}")
+        close()
+        if self._at < len(self._diff) and self._diff[self._at] == END_OF_FILE:
+            hunk.is_at_end = True
+            self._at += 1
+        elif self._at < len(self._diff) and self._diff[self._at].startswith("***"):
+            raise DiffFailed(f"Line {self._at + 1} of the diff cannot be read: {_quoted(self._diff[self._at])}")
+        elif self._at + 1 == hunk.line:
+            raise DiffFailed(f"The hunk at line {hunk.line} of the diff is empty.")
+        return hunk
+
+    def _place_of(self, hunk: _Hunk) -> int:
+        """The line of the file at which the hunk's context begins. Raises DiffFailed, which shows what differs."""
+        end = len(self._lines) - (self._lines[-1] == "" and hunk.is_at_end)
+        starts = [max(0, end - len(hunk.context)), min(self._cursor, end)] if hunk.is_at_end else [self._cursor]
+        if not hunk.context:
+            return starts[0]
+        nearest = (0, 0)
+        for start in starts:
+            for form, simplified in enumerate(_AS):
+                wanted = [simplified(line) for line in hunk.context]
+                place, matched, best = _find(self._form(form), wanted, start, end)
+                if place is not None:
+                    return place
+                nearest = max(nearest, (matched, best))
+        raise DiffFailed(self._mismatch(hunk, *nearest))
+
+    def _mismatch(self, hunk: _Hunk, matched: int, place: int) -> str:
+        said = [f"The hunk at line {hunk.line} of the diff was not found in the file below line {self._cursor}."]
+        if matched:
+            there = self._lines[place + matched] if place + matched < len(self._lines) else None
+            found = "the file ends" if there is None else f"the file has {_quoted(there)}"
+            said.append(
+                f"Its first {matched} lines stand at line {place + 1}; then, at line {place + matched + 1}, {found} "
+                f"where the diff has {_quoted(hunk.context[matched])}"
+            )
+        else:
+            shown = "\n".join(line[:SHOWN_CHARACTERS] for line in hunk.context[:SHOWN_LINES])
+            said.append(f"No line of the file is its first one. It looks for:\n{shown}")
+        return " ".join(said) + "\nRead the file again and copy the lines as they stand."
+
+    def _form(self, form: int) -> list[str]:
+        if form not in self._forms:
+            self._forms[form] = [_AS[form](line) for line in self._lines]
+        return self._forms[form]
+
+
+def _find(lines: Sequence[str], wanted: Sequence[str], start: int, end: int) -> tuple[int | None, int, int]:
+    """Where `wanted` stands among the lines from `start` to `end`, and else the longest beginning of it that does and where (Knuth,
+    Morris and Pratt: linear, also where all lines are alike)."""
+    back = [0] * len(wanted)
+    length = 0
+    for at in range(1, len(wanted)):
+        while length and wanted[at] != wanted[length]:
+            length = back[length - 1]
+        length += wanted[at] == wanted[length]
+        back[at] = length
+    matched, longest, place = 0, 0, start
+    for at in range(start, end):
+        while matched and (matched == len(wanted) or lines[at] != wanted[matched]):
+            matched = back[matched - 1]
+        matched += lines[at] == wanted[matched]
+        if matched > longest:
+            longest, place = matched, at - matched + 1
+        if matched == len(wanted):
+            return place, matched, place
+    return None, longest, place
+
+
+def _quoted(line: str) -> str:
+    return repr(line[:SHOWN_CHARACTERS] + ("…" if len(line) > SHOWN_CHARACTERS else "")) + "."

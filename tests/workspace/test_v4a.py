@@ -1,0 +1,109 @@
+"""The diff format of `apply_patch`: beside the reference of its authors, and what is told where a diff does not fit."""
+
+import contextlib
+import time
+
+import pytest
+from agents import apply_diff
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from limpet.workspace.v4a import DiffFailed, created, updated
+
+FILE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
+
+LINES = st.lists(st.sampled_from(["", "a", "b", " a", "a ", "def f():", "    x = 1", "@", "ä", "***"]), max_size=12)
+
+
+@st.composite
+def edits(draw: st.DrawFn) -> tuple[str, str]:
+    """A text, and a diff that was made of it, mostly right."""
+    lines = draw(LINES)
+    diff: list[str] = []
+    at = 0
+    while at < len(lines):
+        begin = draw(st.integers(at, len(lines)))
+        end = draw(st.integers(begin, len(lines)))
+        diff.append(draw(st.sampled_from(["@@", "@@ a", "@@ def f():", "@@  a", "@@ nowhere"])))
+        for line in lines[begin:end]:
+            diff.append(
+                draw(st.sampled_from([" ", "-"])) + draw(st.sampled_from([line, line, line, line + " ", "other"]))
+            )
+            diff += draw(st.lists(st.sampled_from(["+new", "+", "+a"]), max_size=2))
+        if draw(st.booleans()) and end == len(lines):
+            diff.append("*** End of File")
+        at = end + 1
+    text = draw(st.sampled_from(["\n", "\r\n"])).join(lines)
+    return text + draw(st.sampled_from(["", "\n"])), "\n".join(diff) + draw(st.sampled_from(["", "\n"]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(edits())
+def test_it_does_what_the_reference_does(edit: tuple[str, str]) -> None:
+    text, diff = edit
+    try:
+        wanted: str | None = apply_diff(text, diff)
+    except ValueError:
+        wanted = None
+    try:
+        found: str | None = updated(text, diff)
+    except DiffFailed:
+        found = None
+    is_empty = not any(line.startswith(("+", "-")) for line in diff.splitlines())
+    assert found == (None if is_empty else wanted)
+
+
+@settings(max_examples=100, deadline=None)
+@given(LINES)
+def test_a_new_file_has_the_lines_of_its_diff_and_ends_with_a_newline(lines: list[str]) -> None:
+    diff = "\n".join(f"+{line}" for line in lines)
+    assert created(diff) == "".join(f"{line}\n" for line in lines)
+    if lines:
+        assert created(diff) == apply_diff("", diff, mode="create") + "\n"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=80), st.text(alphabet="@*+- \nab", max_size=80))
+def test_nothing_but_a_sentence_comes_of_what_is_no_diff(text: str, diff: str) -> None:
+    for make in (lambda: updated(text, diff), lambda: created(diff)):
+        with contextlib.suppress(DiffFailed):
+            assert make() is not None
+
+
+def test_the_envelope_that_models_write_is_read() -> None:
+    diff = "@@ def two():\n-    return 2\n+    return 3"
+    whole = f"*** Begin Patch\n*** Update File: a.py\n{diff}\n*** End Patch\n"
+    assert updated(FILE, whole) == updated(FILE, diff) == FILE.replace("return 2", "return 3")
+    assert created("*** Begin Patch\n*** Add File: a\n+x\n*** End Patch") == "x\n"
+
+
+@pytest.mark.parametrize(
+    "diff, said",
+    [
+        (
+            "@@\n def two():\n-    return 4\n+    return 3",
+            "Its first 1 lines stand at line 5; then, at line 6, .* '    return 2'",
+        ),
+        ("@@\n def three():\n+    pass", "No line of the file is its first one. It looks for:\ndef three()"),
+        (
+            "@@ class A\n@@ def one():\n-    return 1",
+            "The line that @@ names is not in the file below line 0: 'class A'",
+        ),
+        ("@@\n def one():", "changes nothing"),
+        ("", "changes nothing"),
+        ("@@\n?", "line 2 of the diff|Line 2 of the diff begins with none of"),
+        ("@@\n-    return 2\n*** Update File: b\n@@\n+x", "One call changes one file"),
+        ("*** End of File", "cannot be read|empty|nothing"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_words(diff: str, said: str) -> None:
+    with pytest.raises(DiffFailed, match=said):
+        updated(FILE, diff)
+
+
+def test_a_file_of_equal_lines_takes_no_longer() -> None:
+    """Quadratic, this would take minutes; the bound is for the slowest machine."""
+    begun = time.monotonic()
+    with pytest.raises(DiffFailed, match="Its first 49999 lines stand at line"):
+        updated("a\n" * 50_000 + "c", "@@\n" + " a\n" * 49_999 + "-b\n")
+    assert time.monotonic() - begun < 20
