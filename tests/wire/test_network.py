@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from limpet.runtimes.local.runtime import LocalRuntime
 from limpet.runtimes.memory import MemoryRuntime
 from tests.support.doors import Upstream, upstream
 from tests.support.gateway import Gateway, running
@@ -111,6 +112,20 @@ def test_a_runtime_that_cannot_hold_a_policy_refuses_it_when_the_container_is_ma
         fine = http.post("/v1/containers", json={"name": "a", "network_policy": {"type": "disabled"}})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "network_policy_unsupported")
     assert fine.status_code == 200
+
+
+@pytest.mark.promise("hadrian-disabled-means-no-network-on-every-runtime")
+def test_a_runtime_on_the_host_itself_refuses_to_promise_no_network(tmp_path: Path) -> None:
+    with serving(tmp_path, runtime=LocalRuntime()) as gateway, gateway.http() as http:
+        policy = {"type": "disabled"}
+        made = http.post("/v1/containers", json={"name": "a", "network_policy": policy})
+        tool = {"type": "shell", "environment": {"type": "container_auto", "network_policy": policy}}
+        asked = http.post("/v1/responses", json={"model": "limpet/script", "input": "hi", "tools": [tool]})
+        without = http.post("/v1/containers", json={"name": "a"})
+    for answer in (made, asked):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "network_policy_unsupported")
+        assert "use a runtime that isolates" in answer.json()["error"]["message"]
+    assert without.status_code == 200
 
 
 @pytest.mark.promise("containers-post-example-is-accepted")

@@ -57,6 +57,13 @@ class NetworkGrants:
     def requested(self, asked: object, offers: frozenset[Offer], param: str) -> dict[str, Any]:
         """The network policy that a request asks for, as it is kept. Raises RequestInvalid, naming the host and what would be allowed."""
         match asked:
+            case {"type": "disabled"} if Offer.ISOLATION not in offers:
+                raise RequestInvalid(
+                    "This runtime runs commands on the host itself and cannot keep them from its network. "
+                    "Leave `network_policy` out, or use a runtime that isolates.",
+                    param=param,
+                    code="network_policy_unsupported",
+                )
             case None | {"type": "disabled"}:
                 return dict(DISABLED)
             case {"type": "allowlist"} if Offer.NETWORK_POLICY not in offers:

@@ -1,5 +1,7 @@
 """Sandboxes: that they are isolated from each other, that they end, and that they can be attached to again."""
 
+import socket
+
 import anyio
 
 from limpet.core.command import Exited, Lost
@@ -61,6 +63,20 @@ async def the_hosts_files_are_out_of_reach(lab: Lab) -> None:
     planted.write_text("secret of the host\n")
     ran = await lab.run(f"cat {planted}; cat /proc/1/root{planted}; ls {lab.directory}")
     same(ran.stdout, b"", "what a command reads of the host")
+
+
+@case(Offer.ISOLATION)
+async def no_network_is_reached_unless_one_was_given(lab: Lab) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        places = f"127.0.0.1/{server.getsockname()[1]} 169.254.169.254/80 192.0.2.1/443"
+        script = f"exec 2> /dev/null; for place in {places}; do (exec 3<> /dev/tcp/$place) && echo $place; done"
+        same((await lab.run(script)).stdout, b"", "what a command could connect to")
+        try:
+            server.accept()[0].close()
+        except BlockingIOError:
+            return
+    raise PromiseBroken("a server of the host was reached")
 
 
 @case(Offer.ISOLATION, Offer.DETACHED)

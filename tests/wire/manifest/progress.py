@@ -46,6 +46,8 @@ EARLY: frozenset[str] = frozenset(
         "hadrian-cancel-stops-the-command",
         "hadrian-compaction-counts-shell-output",
         "hadrian-container-has-one-home",
+        "hadrian-disabled-means-no-network-on-every-runtime",
+        "hadrian-empty-egress-list-is-closed-on-every-runtime",
         "hadrian-left-foreground-response-is-cancelled",
         "hadrian-local-environment-call-goes-to-the-client",
         "hadrian-passthrough-error-has-the-documented-code",
