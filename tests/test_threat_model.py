@@ -24,6 +24,8 @@ AS_BOTH = (
     *(f"tests/runtimes/bubblewrap/test_{name}.py" for name in _BOXES),
     "tests/runtimes/agent_client/test_protocol.py",
     "tests/images/test_boxes_of_images.py",
+    "tests/images/test_unpacking.py",
+    "tests/images/test_stored_images.py",
     "tests/runtimes/test_supervision.py",
     "tests/faults/test_orphans.py",
     "tests/workspace/test_network.py",

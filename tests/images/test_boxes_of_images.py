@@ -76,7 +76,7 @@ async def test_walls_that_the_shell_of_an_image_holds_itself_are_refused(
 
 @pytest.mark.parametrize(
     "broken, words",
-    [("nothing", "is not a directory"), ("empty", "neither /bin/bash nor /bin/sh"), ("a file", "is not a directory")],
+    [("nothing", "No such file"), ("empty", "neither /bin/bash nor /bin/sh"), ("a file", "no tar that can be read")],
 )
 async def test_what_is_no_root_is_refused_in_words(
     runtime: BubblewrapRuntime, home: Path, broken: str, words: str

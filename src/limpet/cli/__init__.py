@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from limpet.cli.database_commands import add_to
+from limpet.cli import database_commands, image_commands
 from limpet.cli.loading import begin_loading
 from limpet.cli.standard_streams import open_missing_streams
 from limpet.core import exit_codes
@@ -255,7 +255,8 @@ def check_command(
     raise typer.Exit(check(runtimes or [], suite=suite, as_json=as_json))
 
 
-add_to(app)
+database_commands.add_to(app)
+image_commands.add_to(app)
 keys_app = _group("keys", "The keys of those who may ask the gateway.")
 
 GatewayConfig = Annotated[Path | None, typer.Option(help="The settings of the gateway.")]

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_ori
 
 from limpet.core.errors import ConfigInvalid
 from limpet.core.secret import Secret
-from limpet.core.settings import Between, Checked, EntryPoints, Later, TableName
+from limpet.core.settings import Between, Checked, EntryPoints, ImageName, Later, TableName, image_path
 
 T = TypeVar("T")
 
@@ -125,7 +125,7 @@ class Binder:
         if get_origin(hint) is Literal:
             return self._choice(get_args(hint), marks, raw, key)
         if hint in (str, Secret, Path):
-            return self._text(hint, raw, key)
+            return self._text(hint, raw, key, is_image=ImageName() in marks)
         return self._number(hint, marks, raw, key)
 
     def _named(self, section: Any, raw: object, key: str) -> Mapping[str, Any]:
@@ -156,10 +156,12 @@ class Binder:
             self._wrong(raw, key, f"should be one of {', '.join((*choices, *added))}{_shown(raw)}{hint}")
         return value
 
-    def _text(self, hint: type, raw: object, key: str) -> str | Secret | Path:
+    def _text(self, hint: type, raw: object, key: str, *, is_image: bool) -> str | Secret | Path:
         value = self._string(raw, key)
         if hint is Secret:
             return Secret(value)
+        if is_image:
+            return image_path(value, self.base)
         if hint is Path:
             return self.base / Path(value).expanduser()
         return value

@@ -42,9 +42,11 @@ class ContainerSpec:
     place: str = field(default="", compare=False)
     secrets: tuple[GrantedSecret, ...] = field(default=(), compare=False)
 
-    def stored(self, skills: Sequence[Skill] = ()) -> dict[str, Any]:
-        """As the row's `spec` holds it; `file_ids` are those that were brought in, none yet."""
+    def stored(self, skills: Sequence[Skill] = (), *, image: Path | None = None) -> dict[str, Any]:
+        """As the row's `spec` holds it; `file_ids` are those that were brought in, none yet. `image` is what the operator's boxes have
+        when the container is made: it stays the container's."""
         return {
+            "image": None if image is None else str(image),
             "memory": self.memory,
             "network_policy": self.network_policy,
             "skills": [skill.stored() for skill in skills],
@@ -101,7 +103,7 @@ def sandbox_spec(
         lifetime=_lifetime(record, offers),
         directory=directory if Offer.DIRECTORY in offers else None,
         user_id=record.user_id,
-        image=box.image,
+        image=_image(record, box),
         limits=bounds if Offer.LIMITS in offers else Limits(),
         env=_environment(record) if has_network else {},
         read_only={SKILLS: directory / SKILLS_DIRECTORY} if mounts_skills(offers) else {},
@@ -109,6 +111,13 @@ def sandbox_spec(
         # Also for those that reach nothing yet: a later policy works in a box that lives.
         needs=offers & {Offer.NETWORK_POLICY} if has_network else frozenset(),
     )
+
+
+def _image(record: ContainerRecord, box: BoxSettings) -> Path | None:
+    """Rows of before containers had one take the operator's."""
+    if "image" not in record.spec:
+        return box.image
+    return None if record.spec["image"] is None else Path(record.spec["image"])
 
 
 def mounts_skills(offers: frozenset[Offer]) -> bool:

@@ -98,7 +98,7 @@ class ContainerManager:
         grants, sealer = grants or NetworkGrants(), sealer or Sealer(home)
         self.secrets = ContainerSecrets(self._rows, grants, self._operator, sealer, self._shells)
         self.doors = ContainerDoors(grants, self.secrets, meter=self._meter)
-        self._boxes = self._made_boxes(home, box or BoxSettings())
+        self._boxes, self._box = self._made_boxes(home, box or BoxSettings()), box or BoxSettings()
         self._relocation = self._made_relocation(ContainerFiles(db), nodes, copies)
         self.networks = ContainerNetworks(self.doors, self._rows, self._boxes, running=self._still_running)
         self.files = self._file_service(ContainerFiles(db), FileCopies(copies))
@@ -238,7 +238,7 @@ class ContainerManager:
             last_active_at=now,
             idle_ttl=spec.idle_ttl,
             memory_limit=spec.memory_limit,
-            spec=spec.stored(),
+            spec=spec.stored(image=self._box.image),
             user_id=await self._boxes.next_user_id(self._settings.first_user_id, self._settings.user_ids),
             source_response_id=source_response_id,
             directory=None if self._host.directory is None else str(self._host.directory),

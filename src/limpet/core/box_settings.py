@@ -5,19 +5,21 @@ from pathlib import Path
 from typing import Annotated
 
 from limpet.core.ports import Limits
-from limpet.core.settings import Between, Megabytes, Positive
+from limpet.core.settings import Between, ImageName, Megabytes, Positive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSettings:
     """The keys of `[features.shell]` that bound a box, each where the box's spec says nothing else.
 
-    `image` is a root file system directory, None the host's programs. `cpus` are cores; `processes` counts threads too;
-    `open_files` are those of each process; `file_size_mb` None is any size. Where less than `disk_floor_mb` is free on the host's
-    disk, what writes in boxes is stopped.
+    `image` is an absolute path of a root file system, an OCI layout or an archive, or a relative one that is the name of an image in
+    a registry; None is the host's programs. `plain_http_registries` may be asked for images without TLS. `cpus` are cores;
+    `processes` counts threads too; `open_files` are those of each process; `file_size_mb` None is any size. Where less than
+    `disk_floor_mb` is free on the host's disk, what writes in boxes is stopped.
     """
 
-    image: Path | None = None
+    image: Annotated[Path | None, ImageName()] = None
+    plain_http_registries: tuple[str, ...] = ()
     cpus: Annotated[float, Between(0.01, 1024)] = 1.0
     memory_mb: Megabytes = 512
     processes: Annotated[int, Between(16, 1_000_000)] = 256

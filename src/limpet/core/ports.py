@@ -139,8 +139,9 @@ class SandboxSpec:
     holds the sandbox's lasting files (`data` becomes /mnt/data, `home` becomes /home/agent); it may hold them already, from an
     earlier sandbox of the same container. The runtime makes what is missing in it and never deletes it; None lets the
     runtime use a temporary one that goes with the sandbox. `user_id` is the host uid that owns the directory and runs the
-    commands (only where the creator is root; None: the runtime's choice). `image` is a root file system directory (None:
-    the host's programs). `env` is added to the sandbox's own few variables; the host's environment never reaches a command.
+    commands (only where the creator is root; None: the runtime's choice). `image` is an absolute path of a root file
+    system, an OCI layout or an archive, or a relative one that is the name of an image in a registry (None: the host's
+    programs). `env` is added to the sandbox's own few variables; the host's environment never reaches a command.
     `read_only` maps paths in the sandbox to host directories that appear there unchangeably. `walls` are built into it.
     """
 

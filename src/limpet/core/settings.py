@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Annotated, Protocol, runtime_checkable
 
 MIB = 1024 * 1024
@@ -37,6 +38,18 @@ class EntryPoints:
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(metadata.entry_points(group=self.group).names))
+
+
+@dataclass(frozen=True, slots=True)
+class ImageName:
+    """Marks a path that may be the name of an image instead: without a `/`, `./` or `~` before it, and with nothing there."""
+
+
+def image_path(text: str, base: Path) -> Path:
+    """What a person wrote as an image: an absolute path where it says one or is there below `base`, else the name of an image."""
+    path = Path(text).expanduser()
+    is_said = text.startswith(("/", "./", "../", "~")) or text in (".", "..")
+    return base / path if is_said or (base / path).exists() else Path(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from limpet.core.box_settings import BoxSettings
 from limpet.core.errors import ConfigInvalid
 from limpet.core.home import home_directory
 from limpet.core.ports import RUNTIMES_OF_PACKAGES, Limits, Offer, Runtime, SandboxRef
-from limpet.core.settings import EntryPoints
+from limpet.core.settings import EntryPoints, image_path
 from limpet.egress.door import Interception
 from limpet.egress.network import Network
 from limpet.egress.secrets import DomainSecret, PlacedSecret
@@ -112,6 +112,8 @@ def open_workspace(
     `runtime` is a name (bubblewrap, docker, local, memory) or a runtime of your own that is open. With lifetime "process" the box ends
     with the block (or `close`) and with this process; with "ttl" it lives on until it has been idle for `ttl` seconds, and `ref=box.ref`
     enters it again, also from another process. `directory` keeps its files (else they go with it), `home` the runtime's own things.
+    `image` has its programs: a directory, an OCI layout or archive, a tar of a root, or the name of an image in a
+    registry (docs/images.md).
     `capabilities` are such as `{"shell": {"allowedCommands": ["ls"]}, "fs": True}`; None is all of them.
     `network` are hosts to be reached, as ["api.example.com", "*.example.org"] or a `limpet.Network`, None is none; `secrets` are used by
     the box and never seen there (docs/egress.md). The rules are as in `workspace.opening.WorkspaceOptions`, given again with a `ref`.
@@ -124,7 +126,7 @@ def open_workspace(
         SandboxGone: `ref` names a box that has ended.
     """
     opening = SandboxOptions(
-        lifetime=lifetime, ttl=ttl, ref=ref, directory=_path(directory), image=_path(image),
+        lifetime=lifetime, ttl=ttl, ref=ref, directory=_path(directory), image=_image(image),
         limits=limits or Limits(), env=env or {}, needs=needs,
     )  # fmt: skip
     rules = WorkspaceOptions(
@@ -135,6 +137,13 @@ def open_workspace(
 
 def _path(given: Path | str | None) -> Path | None:
     return Path(given) if isinstance(given, str) else given
+
+
+def _image(given: Path | str | None) -> Path | None:
+    """A `Path` is a path; of a text it is looked whether it is one."""
+    if isinstance(given, Path):
+        return given.absolute()
+    return image_path(given, Path.cwd()) if isinstance(given, str) else given
 
 
 @asynccontextmanager

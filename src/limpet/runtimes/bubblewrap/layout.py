@@ -100,7 +100,8 @@ def lay_out(
             mounts += [option, str(_reachable(directory, place, user_id, carried)), inside]
     if image is None or not os.path.lexists(image.root / ".venv"):
         mounts += user_environment.UV_ENVIRONMENT
-    common = {**ENVIRONMENT, "SHELL": shell}
+    brought = {} if image is None else image.variables
+    common = {**brought, **ENVIRONMENT, "SHELL": shell, "PATH": brought.get("PATH", ENVIRONMENT["PATH"])}
     if image is not None and Offer.NETWORK_POLICY in spec.needs:
         common |= JAVA_ENVIRONMENT  # Debian's Java looks there by itself
     environment = user_environment.environment(common, spec, processors)

@@ -5,8 +5,9 @@ runs before the first command. It brings programs and their settings, no account
 """
 
 import os
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from limpet.core.errors import BootFailed
@@ -22,13 +23,21 @@ _LEFT_OUT = frozenset(
     " ld.so.preload fstab mtab crypttab".split()
 )
 POSIX_SHELL = "/bin/sh"
+_LONGEST, _MOST = 8192, 256  # characters of a variable, and how many there may be
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ORDERS = re.compile(
+    r"(BASH|LD_|GLIBC_|GCONV|MALLOC_|LOCPATH|NLSPATH|HIST|COMP|COPROC|READLINE_|LIMPET).*|ENV|IFS|PS[0-4]|SHELLOPTS|POSIXLY_CORRECT|PROMPT_COMMAND|CDPATH|TMPDIR|_"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RootImage:
-    """An image's root directory on the host. Raises BootFailed, when it is made, where that is no directory or has no shell."""
+    """An image's root directory on the host, and the variables that its author set.
+
+    Raises BootFailed, when it is made, where that is no directory or has no shell."""
 
     root: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.root.is_dir():
@@ -38,6 +47,14 @@ class RootImage:
                 f"the image {self.root} has neither {SHELL} nor {POSIX_SHELL}, so no command could run in it."
                 " Choose one that has a shell."
             )
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Its variables that commands may have, PATH among them: none that says to a shell or the loader what to run."""
+        plain = {name: value for name, value in self.environment.items() if _is_plain(name) and len(value) <= _LONGEST}
+        if (path := plain.pop("PATH", "")) and all(place.startswith("/") for place in path.split(":")):
+            plain["PATH"] = path
+        return dict(list(plain.items())[-_MOST:])
 
     @property
     def tree(self) -> Tree:
@@ -89,3 +106,7 @@ class RootImage:
     def _settings_directory(self) -> str | None:
         found = self.tree.real("/etc")
         return found if found not in (None, "/") and self.tree.on_host(found or "").is_dir() else None
+
+
+def _is_plain(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and _ORDERS.fullmatch(name) is None

@@ -18,6 +18,7 @@ from limpet.core.ports import Held, Offer, Probe, SandboxRef, SandboxSpec, While
 from limpet.runtimes.agent_client.agent_process import AgentProcess
 from limpet.runtimes.agent_client.sandbox import OFFERS_OF_AGENTS
 from limpet.runtimes.bubblewrap import box, ending, probe, walls
+from limpet.runtimes.bubblewrap.box_images import RECORD_KEY, BoxImages
 from limpet.runtimes.bubblewrap.layout import lay_out
 from limpet.runtimes.bubblewrap.leftovers import traces
 from limpet.runtimes.bubblewrap.limits import bounding_helper, groups
@@ -29,6 +30,7 @@ from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
 from limpet.runtimes.bubblewrap.settings import ENDS_WITH_OWNER, NAME, BoxPaths, BubblewrapSettings, reference
 from limpet.runtimes.bubblewrap.user_environment import shown_processors
 from limpet.runtimes.hostfiles import HostFiles
+from limpet.runtimes.images.resolver import ResolvedImage
 from limpet.runtimes.impossible import refuse_impossible_spec
 from limpet.runtimes.installed_programs import installed_programs
 from limpet.runtimes.supervisor import InjectFault
@@ -56,6 +58,7 @@ class BubblewrapRuntime:
             raise TypeError("BubblewrapRuntime needs settings or a home.")
         self._settings = settings or BubblewrapSettings(home=home or Path())
         self._shared = SharedResources(settings=self._settings, inject_fault=inject_fault)
+        self._images = BoxImages(self._settings)
         self._stack = AsyncExitStack()
         self._walls: frozenset[Offer] = frozenset()
         self._living: set[BubblewrapSandbox] = set()
@@ -96,8 +99,10 @@ class BubblewrapRuntime:
         if (missing := probe.missing_programs()) is not None:
             return missing
         try:
+            spec = SandboxSpec(name=f"probe-{secrets.token_hex(6)}")
+            await self._images.of(spec)  # what has to be pulled takes its time
             with anyio.fail_after(_PROBE_WITHIN):
-                sandbox = await self.create(SandboxSpec(name=f"probe-{secrets.token_hex(6)}"))
+                sandbox = await self.create(spec)
                 try:
                     outcome = await (await sandbox.start(Command(what=Script("true")), "probe")).wait()
                     await self._shared.bounded.wait()
@@ -126,25 +131,29 @@ class BubblewrapRuntime:
         place = BoxPaths.of(self._settings.home, spec.name)
         if (earlier := AgentProcess.recorded(place.record)) is not None and earlier.lives():
             raise BootFailed(f"a sandbox named {spec.name} lives already.")
+        image = await self._images.of(spec)
         try:
             async with self._shared.lock(place):
-                return await self._boot(spec, place, earlier)
+                return await self._boot(spec, place, earlier, image)
         except BootFailed as error:
             if mends := remedy(error.reason, Host.here()):
                 reason = f"a box did not start: {error.reason.rstrip('.')}."
                 raise RuntimeUnavailable(NAME, reason, mends) from error
             raise
 
-    async def _boot(self, spec: SandboxSpec, place: BoxPaths, earlier: AgentProcess | None) -> BubblewrapSandbox:
+    async def _boot(
+        self, spec: SandboxSpec, place: BoxPaths, earlier: AgentProcess | None, image: ResolvedImage | None
+    ) -> BubblewrapSandbox:
         """Clear what an earlier box of that name left, and start a new one; nothing of it is left on an error."""
         started: box.StartedBox | None = None
         live: LiveBox | None = None
         try:
             await ending.clear(place, earlier, self._shared.groups)
-            plan = await to_thread.run_sync(self._plan, spec, place)
+            plan = await to_thread.run_sync(self._plan, spec, place, image)
             started = await box.start(plan)
             ends_with_owner = isinstance(spec.lifetime, WhileOwned)
-            place.record.write_text(json.dumps({**started.agent.facts(spec.name), ENDS_WITH_OWNER: ends_with_owner}))
+            facts = {**started.agent.facts(spec.name), RECORD_KEY: None if image is None else image.id}
+            place.record.write_text(json.dumps({**facts, ENDS_WITH_OWNER: ends_with_owner}))
             live = LiveBox(self._shared, place, started.agent, started)
             await live.greet()
             return self._joined(plan, started, live)
@@ -155,10 +164,9 @@ class BubblewrapRuntime:
                 raise BootFailed(complaint or str(error)) from error
             raise
 
-    def _plan(self, spec: SandboxSpec, place: BoxPaths) -> box.Plan:
+    def _plan(self, spec: SandboxSpec, place: BoxPaths, resolved: ResolvedImage | None) -> box.Plan:
         """Everything on the host that a box needs before it starts. Blocking."""
-        found = spec.image or self._settings.image
-        image = None if found is None else RootImage(found)
+        image = None if resolved is None else RootImage(resolved.root, resolved.environment)
         user_id = None
         if os.geteuid() == 0:
             user_id = self._user_for(spec)
@@ -166,6 +174,7 @@ class BubblewrapRuntime:
         # Without groups no share is held: a box may fill all processors.
         processors = None if groups is None else shown_processors(limits.cpus)
         layout = lay_out(spec, place, image, user_id, processors=processors)
+        self._images.remember(spec, resolved)
         if groups is not None:
             groups.make(place.group, limits)
         return box.Plan(spec=spec, place=place, layout=layout, settings=self._settings, groups=groups, user_id=user_id)

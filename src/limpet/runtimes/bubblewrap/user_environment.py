@@ -17,8 +17,6 @@ from limpet.runtimes.bubblewrap.shared_directory import DirectoryContents
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OWN = f"{HOME}/.local"  # where pip, uv and npm install; Python's user base (site.USER_BASE)
 _EXPLAINED = "/etc/limpet/bin"  # programs that are there and cannot work: where they fail, a sentence follows
-# What the user installs comes last: nothing of it stands in for a program of the system, which a policy may speak of by its name.
-_USER_PATH = f"{_EXPLAINED}:{SYSTEM_PATH}:{_OWN}/bin"
 _VARIABLES_OF_PROCESSORS = ("OMP_NUM_THREADS", "GOMAXPROCS", "PYTHON_CPU_COUNT")
 # uv installs into the `.venv` of the working directory or of the next one above it; in every directory of a box this is the last.
 UV_ENVIRONMENT = ("--symlink", _OWN, "/.venv")
@@ -72,11 +70,12 @@ _POWERLESS = "apt apt-get aptitude dnf yum zypper pacman snap sudo su ping ping6
 
 
 def environment(common: Mapping[str, str], spec: SandboxSpec, processors: int | None) -> dict[str, str]:
-    """The variables of every command, with those that are `common` to all boxes. Where walls hold which programs may run, none that the
-    user brings is on the PATH."""
+    """The variables of every command, with those that are `common` to all boxes of an image. On the PATH what the user installs comes
+    last: nothing of it stands in for a program of the system, which a policy may speak of by its name. Where walls hold which programs
+    may run, none that the user brings is on the PATH."""
     found = {**common, **_VARIABLES}
     if spec.walls.programs is None:
-        found["PATH"] = _USER_PATH
+        found["PATH"] = f"{_EXPLAINED}:{common['PATH']}:{_OWN}/bin"
     if processors is not None:
         # nproc and OpenMP, Go, Python from 3.13 on; others read PROCESSORS.
         found |= dict.fromkeys(_VARIABLES_OF_PROCESSORS, str(processors))
