@@ -137,7 +137,7 @@ def undisturbed(gateway: Gateway, body: Json) -> list[Json]:
     return events
 
 
-@pytest.mark.promise("hadrian-background-run-survives-a-restart")
+@pytest.mark.promise("hadrian-background-run-survives-a-restart", "run-goes-on-after-a-restart")
 def test_killed_at_any_event_it_goes_on(gateway: Gateway, every_event: bool) -> None:
     """At each of them with `--faults`, else in the middle of a command, behind its output, and in the next turn."""
     wanted = undisturbed(gateway, BODY)

@@ -1,13 +1,16 @@
 """Responses in the background: answered at once, read later from any place, cancelled by request only."""
 
 import time
+from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
 
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, running
 from tests.support.host import eventually, processes_with
 from tests.wire.asking import SHELL, entries, shell_blocks
+from tests.wire.conftest import RUNTIME
 from tests.wire.schema import check_error, check_events, check_response
 from tests.wire.streams import asking, replayed, replaying
 
@@ -58,6 +61,27 @@ def test_with_stream_it_is_told_at_once_and_goes_on_without_its_reader(client: o
     check_events(events)
     kinds = [[event["type"] for event in told if "delta" not in event["type"]] for told in (events, foreground)]
     assert kinds[0] == kinds[1]
+
+
+@pytest.mark.promise("hadrian-inline-files-run-in-the-background")
+def test_files_that_come_with_the_request_are_there(client: openai.OpenAI, gateway: Gateway) -> None:
+    part = {"type": "input_file", "filename": "data.csv", "file_data": "data:text/csv;base64,YSxiCg=="}
+    content = [{"type": "input_text", "text": shell_blocks("cat data.csv")}, part]
+    message: Any = {"role": "user", "content": content}
+    begun = client.responses.create(model="limpet/script", input=[message], tools=SHELL, background=True)
+    replayed(gateway, begun.id)
+    assert entries(client.responses.retrieve(begun.id))[0].stdout == "a,b\n"
+
+
+@pytest.mark.promise("hadrian-silent-command-is-not-run-twice")
+def test_a_command_that_is_silent_for_longer_than_a_takeover_takes_runs_once(tmp_path: Path) -> None:
+    config = "[features.responses]\ntakeover_secs = 1\n"
+    with running(tmp_path, runtime=RUNTIME, config=config) as gateway:
+        client = gateway.client()
+        prompt = shell_blocks("sleep 1.6; echo once >> ran; cat ran")
+        begun = client.responses.create(model="limpet/script", input=prompt, tools=SHELL, background=True)
+        replayed(gateway, begun.id)
+        assert [entry.stdout for entry in entries(client.responses.retrieve(begun.id))] == ["once\n"]
 
 
 @pytest.mark.promise("hadrian-cancel-stops-the-command", "aborted-command-is-exit-130")

@@ -120,10 +120,11 @@ class PatchCalls:
 
     async def _carried_out(self, operation: object, exec_id: str, call_id: str) -> tuple[PatchResult, CaptureResult]:
         begun = self._begun.get(exec_id)
+        before = CaptureResult()  # what an earlier carrier of the run has recorded already
+        if begun is not None:
+            before = await self._host.containers.files.written(self._container_id, exec_id)
         if begun is not None and begun.finished_at is not None:
-            return PatchResult(**(begun.outcome or {})), await self._host.containers.files.written(
-                self._container_id, exec_id
-            )
+            return PatchResult(**(begun.outcome or {})), before
         try:
             # The turn that made this call is on disk before anything is written.
             await self._writer.flush()
@@ -138,7 +139,8 @@ class PatchCalls:
             ), CaptureResult()
         except LimpetError as problem:
             return PatchResult("failed", problem.message), CaptureResult()
-        return result, captured
+        files = {record.path: record for record in (*before.files, *captured.files)}
+        return result, CaptureResult(files=tuple(files.values()), more=before.more + captured.more)
 
     async def _captured(self, lease: Lease, exec_id: str) -> CaptureResult:
         with suppress(StoreError, FileError):  # the next capture sees it

@@ -1,0 +1,91 @@
+"""A gateway that is killed around an `apply_patch` call: the response goes on, and no diff is applied twice or lost."""
+
+import json
+import sqlite3
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from limpet.core.ids import new_id
+from tests.faults.test_resume import Json, ask, check_goes_on, check_unbroken, essence, go_on, undisturbed
+from tests.support.gateway import Gateway, lasting
+from tests.support.kill_points import KillPoint
+from tests.support.providers.server import Request
+from tests.support.providers.turns import Raw, ShellCall, Turn, reply
+from tests.wire.provider import config_of, scripted_provider
+
+pytestmark = pytest.mark.timeout(300)
+BODY: Json = {
+    "model": "gpt-scripted",
+    "input": "Go.",
+    "tools": [{"type": "shell"}, {"type": "apply_patch"}],
+    "stream": True,
+}
+BEFORE, AFTER = b"one\n", b"one\ntwo\n"
+
+
+def patching(request: Request) -> Turn:
+    """A command, then a patch that could be applied any number of times, then the answer."""
+    answered = sum(item["type"].endswith("_call_output") for item in request.body["input"])
+    if answered == 0:
+        return reply(ShellCall(("echo one >> ran",), call_id=new_id("call")))
+    if answered == 2:
+        return reply("Done.")
+    operation = {"type": "update_file", "path": "ran", "diff": "@@\n one\n+two"}
+    item = {"id": new_id("apc"), "type": "apply_patch_call", "call_id": new_id("call"), "operation": operation}
+    added = {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress"}}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": {**item, "status": "completed"}}
+    return reply(Raw(added), Raw(done))
+
+
+def place_of(events: list[Json]) -> int:
+    """Where the output of the patch is announced."""
+    return [event.get("item", {}).get("type") for event in events].index("apply_patch_call_output")
+
+
+def test_a_patch_is_applied_once(tmp_path: Path, every_event: bool) -> None:
+    """Killed before its output is told: with the result on disk, and with the intent alone, where the file says whether it was written."""
+    with scripted_provider() as provider, lasting(tmp_path, config=config_of(provider)) as gateway:
+        provider.play(*[patching] * 1000)
+        wanted = undisturbed(gateway, BODY)
+        place = place_of(wanted)
+        for point in [KillPoint(seq, before=before) for seq in range(len(wanted) - 1) for before in (False, True)]:
+            if every_event:
+                check_goes_on(gateway, BODY, point, wanted)
+        check_goes_on(gateway, BODY, KillPoint(place, before=True), wanted)
+        for found, status in ((AFTER, "completed"), (BEFORE, "completed"), (b"other\n", "failed")):
+            whole = gone_on_from_an_intent(gateway, place, found)
+            check_unbroken(whole)
+            output: Any = whole[place_of(whole)]["item"]
+            assert (found, output["status"]) == (found, status)
+            if status == "completed":
+                assert essence(whole) == essence(wanted)
+            else:
+                assert "the file has changed since then" in output["output"]
+
+
+def gone_on_from_an_intent(gateway: Gateway, place: int, found: bytes) -> list[Json]:
+    """What a client has seen in the end, where the gateway was killed with no result of the patch on disk and that in the file."""
+    gateway.kill()
+    gateway.kill_point = KillPoint(place, before=True)
+    seen = ask(gateway.start(), BODY)
+    assert gateway.process is not None
+    assert gateway.process.wait(timeout=10) == -9
+    gateway.kill_point = None
+    _only_intend(gateway, seen[0]["response"]["id"])
+    container = seen[0]["response"]["container_id"]
+    (gateway.home / "boxes" / container / "data" / "ran").write_bytes(found)
+    return go_on(gateway.start(), seen)
+
+
+def _only_intend(gateway: Gateway, response: str) -> None:
+    """Take the result of the patch away, as if the gateway had been killed before it was written down."""
+    digests = {"before": sha256(BEFORE).hexdigest(), "after": sha256(AFTER).hexdigest()}
+    with closing(sqlite3.connect(gateway.home / "limpet.db")) as database, database:
+        (number,) = database.execute("SELECT max(number) FROM executions WHERE response_id = ?", (response,)).fetchone()
+        database.execute(
+            "UPDATE executions SET outcome = ?, finished_at = NULL WHERE number = ?", (json.dumps(digests), number)
+        )
