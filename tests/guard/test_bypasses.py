@@ -8,6 +8,7 @@ from limpet.guard.policy.judge import Judge
 from limpet.guard.policy.policy import Policy
 from limpet.guard.policy.verdict import Allowed, Denied
 from tests.guard.bypasses import BYPASSES, READERS
+from tests.guard.bypasses_of_parts import BUILTINS, OF_PARTS
 
 
 @pytest.mark.anyio
@@ -19,6 +20,13 @@ async def test_no_way_around_the_allowed_commands_is_allowed(parser: Parser) -> 
         assert verdict.rule == "allowed_commands", text
         assert verdict.reason.endswith("."), text
         assert verdict.remedy.endswith("."), text
+
+
+@pytest.mark.anyio
+async def test_no_part_of_the_shell_is_a_way_around_them(parser: Parser) -> None:
+    judge = Judge(Policy(allowed_commands=READERS | BUILTINS), parser=parser)
+
+    assert [text for text in OF_PARTS if await judge.judge(Command(what=Script(text))) == Allowed()] == []
 
 
 RUNNING_OTHERS = [

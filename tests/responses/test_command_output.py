@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from limpet.core.command import STREAMS, Chunk, Stream
 from limpet.core.ports import FileStat
 from limpet.responses.command_output import CommandOutput, model_copy
-from limpet.responses.told_output import ToldOutput
+from limpet.responses.past_output import PastOutput
 from limpet.responses.writer import Writer
 from limpet.store.entries import Entry
 
@@ -51,7 +51,7 @@ async def journaled(pieces: list[tuple[Stream, bytes]], limit: int) -> tuple[lis
 
 async def gone_on(entries: list[Entry], raw: dict[Stream, bytes], limit: int) -> tuple[str, str]:
     """The texts by a process that has these entries and what the box still has of the output."""
-    told = ToldOutput()
+    told = PastOutput()
     for entry in entries:
         for stream, text in msgspec.json.decode(entry.data)["delta"].items():
             told.streams[stream].add(text, entry.raw_offset)

@@ -15,7 +15,7 @@ from limpet.core.errors import FileError, SandboxGone
 from limpet.core.events import Event
 from limpet.core.ports import FileStat, Process
 from limpet.guard.output import Decoder, HeadTailBuffer, head_and_tail, shares
-from limpet.responses.told_output import ToldOutput
+from limpet.responses.past_output import PastOutput
 from limpet.responses.writer import Writer
 from limpet.workspace.redacted_process import RedactedChunk, raw_end, restart_of
 
@@ -47,7 +47,7 @@ class CommandOutput:
         self._is_clean = True  # nothing was printed yet
         self._ends: dict[Stream, int | None] = {}  # raw, once all was told
 
-    def resume(self, told: ToldOutput) -> None:
+    def resume(self, told: PastOutput) -> None:
         """Go on behind what was told of the command before, with its output read again from `told.since` on."""
         for stream, before in told.streams.items():
             self._texts[stream].append(before.text)

@@ -18,7 +18,7 @@ _CHOSEN_ANEW = ("id", "call_id", "status", "encrypted_content", "annotations", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldBefore:
+class RepeatedItem:
     """An item of the new attempt, by its `index` in the turn, that stands at output index `place` already. `call` is set for a shell call,
     under the call id that it was told with."""
 
@@ -37,7 +37,7 @@ class EarlierAttempt:
     given_up: list[int] = field(default_factory=list)
     _buffer: list[TurnEvent] = field(default_factory=list)
 
-    def take(self, event: TurnEvent) -> Iterable[TurnEvent | ToldBefore]:
+    def take(self, event: TurnEvent) -> Iterable[TurnEvent | RepeatedItem]:
         """What is to be done now, in order: nothing while it is not known whether an item was told before."""
         if not self.items:
             return (event,)
@@ -50,17 +50,17 @@ class EarlierAttempt:
             place, item = self.items[0]
             if _essence(item) != _essence(event.data["item"]):
                 return self._give_up()
-            return self._matched(ToldBefore(index=event.data["output_index"], place=place, item=item))
+            return self._matched(RepeatedItem(index=event.data["output_index"], place=place, item=item))
         return ()
 
-    def _compare_call(self, call: CallMade) -> Iterable[TurnEvent | ToldBefore]:
+    def _compare_call(self, call: CallMade) -> Iterable[TurnEvent | RepeatedItem]:
         place, item = self.items[0]
         if item["type"] != "shell_call" or item["action"] != _action(call):
             return self._give_up()
         told = replace(call, call_id=item["call_id"])
-        return self._matched(ToldBefore(index=call.index, place=place, item=item, call=told))
+        return self._matched(RepeatedItem(index=call.index, place=place, item=item, call=told))
 
-    def _matched(self, found: ToldBefore) -> Iterable[TurnEvent | ToldBefore]:
+    def _matched(self, found: RepeatedItem) -> Iterable[TurnEvent | RepeatedItem]:
         self.items.popleft()
         self._buffer.clear()
         return (found,)

@@ -14,7 +14,7 @@ from limpet.responses.budgets import BudgetStop
 from limpet.responses.checkpoint import Checkpoint, EndedTurn, packed, packed_calls, unpacked, unpacked_calls
 from limpet.responses.compaction.compactor import Compactor, has_compacted
 from limpet.responses.compaction.provided import ProvidedCompaction, provided
-from limpet.responses.earlier_attempt import EarlierAttempt, ToldBefore
+from limpet.responses.earlier_attempt import EarlierAttempt, RepeatedItem
 from limpet.responses.history import as_input
 from limpet.responses.hosted_calls import HostedCalls
 from limpet.responses.made_calls import CLIENTS_CALLS, PATCH_CALL, HostedCall, PatchMade
@@ -277,10 +277,10 @@ async def _asked(run: Run) -> _TurnResult:
     return taken
 
 
-async def _receive(run: Run, taken: _TurnResult, event: TurnEvent | ToldBefore) -> None:
+async def _receive(run: Run, taken: _TurnResult, event: TurnEvent | RepeatedItem) -> None:
     if isinstance(event, TurnEnded):
         taken.ended = event
-    elif isinstance(event, ToldBefore):
+    elif isinstance(event, RepeatedItem):
         taken.passing.adopt(event.index, event.place, event.item)
         call = event.call or (PatchMade(event.index, event.item) if _is_own_patch(run, event.item) else None)
         if call is not None and _admits(run, taken, event.index):

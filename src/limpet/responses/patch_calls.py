@@ -21,12 +21,12 @@ from limpet.core import events as ev
 from limpet.core import ids
 from limpet.core.command import Exited
 from limpet.core.errors import FileDenied, FileError, LimpetError, SandboxGone, StoreError
+from limpet.responses.past_output import past_output
 from limpet.responses.patch_items import PatchCallOutputItem
 from limpet.responses.shell_audit import audit
 from limpet.responses.shell_call import ShellCalls
 from limpet.responses.shell_host import ShellHost
 from limpet.responses.shell_items import output_file
-from limpet.responses.told_output import told_output
 from limpet.responses.writer import Writer
 from limpet.store.executions import Execution
 from limpet.upstreams.patch_function import OPERATIONS
@@ -86,7 +86,7 @@ class PatchCalls:
     async def answer(self, item: Mapping[str, Any]) -> Json:
         """Apply one `apply_patch_call` and tell its output item, which is returned."""
         index = self._writer.snapshot.next_index
-        if (told := told_output(self._writer, index).item) is not None:
+        if (told := past_output(self._writer, index).item) is not None:
             await self._shell.recall_files(told)
             return told
         call_id = str(item["call_id"])

@@ -22,10 +22,10 @@ from limpet.core.ports import Process
 from limpet.responses.command_output import CommandOutput
 from limpet.responses.event_payloads import CommandResult
 from limpet.responses.outcomes import UNKNOWN, is_without_result, stored_outcome
+from limpet.responses.past_output import PastOutput, past_output
 from limpet.responses.shell_audit import audit
 from limpet.responses.shell_host import ShellHost
 from limpet.responses.shell_items import CommandEntry, ShellCallOutputItem, output_file, wire_outcome
-from limpet.responses.told_output import ToldOutput, told_output
 from limpet.responses.writer import Writer
 from limpet.store.executions import Execution
 from limpet.store.files import ContainerFileRecord
@@ -48,7 +48,7 @@ class _CallResult:
     files: list[ContainerFileRecord] = field(default_factory=list)
     more_files: int = 0
     complete: bool = True
-    told: ToldOutput | None = None
+    told: PastOutput | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class ShellCalls:
         index = self._writer.snapshot.next_index
         await self._writer.tell(ev.ITEM_ADDED, output_index=index, item=item)
         item = structs.replace(item, id=self._writer.snapshot.item(index)["id"])  # as it was told before, if it was
-        told = told_output(self._writer, index)
+        told = past_output(self._writer, index)
         if told.item is not None:
             await self.recall(told.item)
             return told.item
@@ -250,7 +250,7 @@ class ShellCalls:
         if told is not None:
             printed.resume(told)
         if (begun := self._begun.get(printed.exec_id)) is not None:
-            return await self._go_on(lease, begun, command, printed, told or ToldOutput(), call_id)
+            return await self._go_on(lease, begun, command, printed, told or PastOutput(), call_id)
         # The turn that made this call is on disk before its command begins: asked again it could use this id for another one.
         await self._writer.flush()
         await self._intend(lease, printed.exec_id, call_id, len(answer.entries))
@@ -275,7 +275,7 @@ class ShellCalls:
         )
 
     async def _go_on(
-        self, lease: Lease, begun: Execution, command: Command, printed: CommandOutput, told: ToldOutput, call_id: str
+        self, lease: Lease, begun: Execution, command: Command, printed: CommandOutput, told: PastOutput, call_id: str
     ) -> Outcome:
         """A command that an earlier carrier of the run was about to start, or had started: it is followed where it runs, and started only
         where it is certain that it never was."""

@@ -9,6 +9,7 @@ from limpet.guard.policy.bash.parser import Parser
 from limpet.guard.policy.judge import Judge
 from limpet.guard.policy.policy import Policy
 from limpet.guard.policy.verdict import Allowed
+from tests.guard.bypasses_of_parts import OF_PARTS
 from tests.guard.fuzz.allowed import ALLOWED
 from tests.guard.fuzz.box import opened_box, why_there_are_no_boxes
 from tests.guard.fuzz.everyday import EVERYDAY, TOOLS
@@ -89,6 +90,14 @@ async def test_the_box_sees_the_forbidden_program_run(script: str) -> None:
         deeds = await box.run([script, "echo rm x"])
 
     assert [deed.ran for deed in deeds] == [True, False]
+
+
+async def test_what_the_guard_refuses_for_each_of_its_parts_does_run_the_forbidden_program() -> None:
+    async with opened_box() as box:
+        deeds = await box.run(OF_PARTS)
+
+    # One that was cut off on a busy machine shows nothing.
+    assert [text for text, deed in zip(OF_PARTS, deeds, strict=True) if not (deed.ran or deed.late)] == []
 
 
 async def test_the_forbidden_program_is_not_among_the_allowed() -> None:

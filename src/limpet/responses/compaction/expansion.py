@@ -32,7 +32,7 @@ class ExpandedInput:
     opened: tuple[Json, ...] = ()
 
 
-class ToldItem:
+class DigestedItem:
     """An item before a compaction, whose digest is computed once for all compactions that follow."""
 
     def __init__(self, item: Json) -> None:
@@ -42,7 +42,7 @@ class ToldItem:
     def digest(self) -> str:
         return digest(self.item)
 
-    def is_told_beside(self, covered: frozenset[str]) -> bool:
+    def stays_beside(self, covered: frozenset[str]) -> bool:
         return self.item["type"] not in ("reasoning", COMPACTION) and self.digest not in covered
 
 
@@ -66,26 +66,26 @@ def expanded_input(
     stands for. `takes_sealed`: the provider compacts by itself, and may have sealed what is not ours. Raises RequestInvalid with the
     item's place."""
     opener, made_here = ContextOpener(sealer), 0
-    before = [ToldItem(item) for item in earlier]
+    before = [DigestedItem(item) for item in earlier]
     opened: list[Json] = []
     for position, item in enumerate(items):
         content = item.get("encrypted_content")
         if item["type"] != COMPACTION:
-            before += [] if item["type"] == TRIGGER else [ToldItem(_plain(item))]
+            before += [] if item["type"] == TRIGGER else [DigestedItem(_plain(item))]
             continue
         made_here += is_sealed_here(content)
         if made_here > MOST_COMPACTIONS:
             raise _too_many(position)
         if (context := _opened(opener, content, position)) is not None:
             covered = frozenset(context.covered)
-            before = [*(each for each in before if each.is_told_beside(covered)), *map(ToldItem, context.items)]
+            before = [*(each for each in before if each.stays_beside(covered)), *map(DigestedItem, context.items)]
             opened += context.items
         elif _is_void(item):
             continue
         elif is_sealed_here(content) or not takes_sealed:
             raise _unreadable(item, position)
         else:
-            before.append(ToldItem(_plain(item)))
+            before.append(DigestedItem(_plain(item)))
     return ExpandedInput(items=[each.item for each in before], opened=tuple(opened))
 
 

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 @dataclass(slots=True)
-class ToldStream:
+class PastStream:
     """One stream of the command that was printing. `text` was told; up to raw byte `offset` it is complete, and its last `beyond`
     characters come from behind that."""
 
@@ -30,13 +30,13 @@ class ToldStream:
 
 
 @dataclass(slots=True)
-class ToldOutput:
+class PastOutput:
     """`item` is there once the item was told to its end. `entries` are the results of commands, in order; `streams` belong to the command
     behind them."""
 
     item: Json | None = None
     entries: list[CommandEntry] = field(default_factory=list)
-    streams: dict[Stream, ToldStream] = field(default_factory=lambda: {stream: ToldStream() for stream in STREAMS})
+    streams: dict[Stream, PastStream] = field(default_factory=lambda: {stream: PastStream() for stream in STREAMS})
 
     @property
     def since(self) -> Position:
@@ -44,9 +44,9 @@ class ToldOutput:
         return Position(**{stream: told.offset for stream, told in self.streams.items()})
 
 
-def told_output(writer: Writer, index: int) -> ToldOutput:
+def past_output(writer: Writer, index: int) -> PastOutput:
     """Take the events of the item at that output index out of what the writer was to tell again, up to the item's end."""
-    found = ToldOutput()
+    found = PastOutput()
     while (told := writer.take_told()) is not None:
         entry, data = told
         if entry.type == ev.OUTPUT_DELTA:
@@ -54,7 +54,7 @@ def told_output(writer: Writer, index: int) -> ToldOutput:
                 found.streams[stream].add(text, entry.raw_offset)
         elif entry.type == ev.OUTPUT_DONE:
             found.entries += convert(data["output"], list[CommandEntry])
-            found.streams = {stream: ToldStream() for stream in STREAMS}
+            found.streams = {stream: PastStream() for stream in STREAMS}
         elif entry.type == ev.ITEM_DONE and data["output_index"] == index:
             found.item = data["item"]
             break
