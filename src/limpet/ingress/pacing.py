@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-AT_ONCE = 8  # pieces of work in one turn of the loop; each takes some tenths of a millisecond, over several turns
+AT_ONCE = 4  # pieces of work in one turn of the loop; each takes some tenths of a millisecond, over several turns
 
 
 class LoopPacer:

@@ -21,7 +21,7 @@ from limpet.ingress.notices import RateLimitedLog
 from limpet.ingress.protocol import BoundedHttpProtocol
 from limpet.ingress.refusals import Ingress, Refusal
 
-BACKLOG = 32  # connections that are accepted at once
+BACKLOG = 16  # connections that are accepted at once
 WAITING = 2048  # that may wait for it; one more is dropped by the kernel, and its client tries again a second later
 # Bytes of an answer that wait in the kernel beyond what its client has room for; the rest waits where it is counted.
 UNSENT_BYTES = 256 * 1024

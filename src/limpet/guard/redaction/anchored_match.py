@@ -1,8 +1,8 @@
 """One rule matched at one position: it matches, it may match once more bytes arrive, or it cannot match. Linear time."""
 
 import re
-from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import NamedTuple
 
 from limpet.guard.redaction.token_shapes import Run, TokenShape
 
@@ -10,16 +10,14 @@ _DIGIT = re.compile(rb"[0-9]")
 _LETTER = re.compile(rb"[A-Za-z]")
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """Bytes `start` to `end` are to be hidden."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartialMatch:
+class PartialMatch(NamedTuple):
     """More bytes decide. Those before `public` are no secret, whatever comes."""
 
     public: int
@@ -48,7 +46,7 @@ class AnchoredMatcher:
     def __init__(self, rule: TokenShape) -> None:
         self.name = rule.name
         self.is_general = rule.is_general
-        self.first = _first(rule.runs)
+        self._followers = _followers(rule.runs)
         self._rule = rule
         self._hides = rule.hides
         self._mixed = rule.mixed
@@ -85,11 +83,18 @@ class AnchoredMatcher:
     def _unless(self) -> re.Pattern[bytes] | None:
         return re.compile(self._rule.unless) if self._rule.unless else None
 
+    def may_begin(self, follows: bytes) -> bool:
+        """Whether it can go on behind its head with these bytes, of which the first two are looked at; there may be fewer."""
+        if not follows:
+            return True
+        seconds = self._followers.get(follows[0])
+        return seconds is not None and (len(follows) == 1 or follows[1] in seconds)
+
     def at(
         self, data: bytes, head: int, body: int, *, is_whole: bool, looks_back: bool = True
     ) -> Match | PartialMatch | None:
         """Whether it fits where its head stands, from `head` to `body`. `is_whole`: no more bytes will come. A rule needs to be
-        tried only where one of its `first` bytes follows, or none."""
+        tried only where it `may_begin`."""
         # Open also where what stands before forbids it: a colour that is still to come may let it begin anew.
         if not is_whole and len(data) - body <= self.longest and self._open.match(data, body):
             return PartialMatch(self._public(data, body))
@@ -111,14 +116,29 @@ class AnchoredMatcher:
         return lead.end() if lead else len(data)
 
 
-def _first(runs: tuple[Run, ...]) -> frozenset[int]:
-    """The bytes with which it can go on behind its head."""
-    found: frozenset[int] = frozenset()
-    for run in runs:
-        found |= _members(run.of)
+def _followers(runs: tuple[Run, ...]) -> dict[int, frozenset[int]]:
+    """The bytes with which it can go on behind its head, and those that may follow each of them."""
+    found: dict[int, frozenset[int]] = {}
+    for index, run in enumerate(runs):
+        seconds = _seconds(runs, index)
+        for byte in _members(run.of):
+            found[byte] = found.get(byte, frozenset()) | seconds
         if run.low:
             break
     return found
+
+
+def _seconds(runs: tuple[Run, ...], index: int) -> frozenset[int]:
+    """What may follow the first byte of that run."""
+    run = runs[index]
+    found = _members(run.of) if run.high > 1 else frozenset[int]()
+    if run.low > 1:
+        return found
+    for following in runs[index + 1 :]:
+        found |= _members(following.of)
+        if following.low:
+            return found
+    return frozenset(range(256))  # it is whole, and anything may stand behind it
 
 
 @cache

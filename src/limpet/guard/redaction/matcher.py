@@ -5,9 +5,11 @@ What is found at a place depends on the bytes from there on, a bounded number of
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import pairwise
+from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
@@ -27,13 +29,14 @@ NESTED = 4
 _HEAD = 12
 # Up to so many heads the fastest automaton is taken: twice as fast as the next, a few KiB for each head.
 _MANY = 8192
+# So many pairs of bytes behind a head are remembered with the rules that they leave.
+_MOST_PAIRS = 1024
 # Which of two stretches that begin together gives the name.
 KNOWN, FAMILY, GENERAL, PATTERN = range(4)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
-    """Bytes to hide, from `start` up to `end`, and as what."""
+class Span(NamedTuple):
+    """Bytes to hide, from `start` up to `end`, and as what. A tuple: a flood of secrets makes very many."""
 
     start: int
     rank: int
@@ -84,17 +87,28 @@ class _Literals:
         return len(data) - at < self._lengths[0] and _begins(self._ordered, data[at:])
 
 
-_Rules = dict[int | None, list[AnchoredMatcher]]
+class _RuleTable(dict[bytes, tuple[AnchoredMatcher, ...]]):
+    """Of some rules those worth a try, by the two bytes that follow their head; by fewer where the data ends."""
+
+    def __init__(self, rules: tuple[AnchoredMatcher, ...]) -> None:
+        self.all = rules
+
+    def __missing__(self, follows: bytes) -> tuple[AnchoredMatcher, ...]:
+        if len(self) >= _MOST_PAIRS:
+            self.clear()
+        found = self[follows] = tuple(rule for rule in self.all if rule.may_begin(follows))
+        return found
 
 
 @dataclass(slots=True)
 class _Beginning:
-    """`rules` are those worth a try by the byte that follows; under None all of them, for where nothing follows yet."""
+    """What may begin with one text."""
 
     literals: _Literals | None = None
-    rules: _Rules = field(default_factory=dict)
+    rules: _RuleTable | None = None
     values: LabelledValues | None = None
     is_trigger: bool = False
+    is_only_trigger: bool = False
 
 
 class SecretMatcher:
@@ -108,14 +122,16 @@ class SecretMatcher:
             head.literals = head.literals or _Literals()
             head.literals.add(form, name)
         secret = set(heads)
-        for text, followed in _by_next_byte(tuple(rules)).items():
+        for text, followed in _tables(tuple(rules)).items():
             beginning = heads.setdefault(text, _Beginning())
-            beginning.rules, beginning.values = followed, _values(tuple(followed[None]))
+            beginning.rules, beginning.values = followed, _values(followed.all)
         public = set(heads) - secret
         self._reach = max([len(form) for form, _ in known] + [COLOURED if rules else 0])
+        self._apart = self._reach + escapes.LONGEST
         for trigger in escapes.triggers(bytes({byte for form, _ in known for byte in form})) if heads else ():
             heads.setdefault(trigger, _Beginning()).is_trigger = True
         for each in heads.values():
+            each.is_only_trigger = each.is_trigger and each.literals is None and each.rules is None
             if each.literals is not None:
                 each.literals.close()
         self._texts = sorted(heads)
@@ -149,10 +165,14 @@ class SecretMatcher:
             head = self._matcher[index]
             if head.is_trigger:
                 triggers.append(at)
+                if head.is_only_trigger:
+                    continue
             if at >= found.undecided and at >= found.public:
                 continue  # it is looked at again once more bytes have come
             if head.literals is not None:
                 self._try_literals(head.literals, data, at, found, is_whole=is_whole)
+            if head.rules is None:
+                continue
             if head.values is not None and (is_whole or body + head.values.longest < len(data)):
                 flood = floods.get(id(head.rules))
                 if flood is None:
@@ -160,7 +180,7 @@ class SecretMatcher:
                         head.values, data, partial(_try_rules, head.rules, data, found, digits)
                     )
                 flood.meets(at, body)
-            elif head.rules:
+            else:
                 _try_rules(head.rules, data, found, digits, at, body, is_whole=is_whole)
         for flood in floods.values():
             flood.catch_up()
@@ -192,9 +212,9 @@ class SecretMatcher:
             found.wait(cut, cut)
             triggers.append(cut)
             end = cut
-        for first, last in _stretches(triggers, self._reach + escapes.LONGEST):
+        for first, last in _stretches(triggers, self._apart):
             begin = escapes.run_start(data, start, max(start, first - self._reach))
-            stop = min(end, last + self._reach + escapes.LONGEST)
+            stop = min(end, last + self._apart)
             plain = escapes.UnescapedText(data, begin, stop)
             self._try_plain(data, plain, found, is_whole=is_whole or stop < end, levels=levels - 1)
 
@@ -211,9 +231,10 @@ class SecretMatcher:
                 self._try_literals(head.literals, plain.data, at, inside, is_whole=is_whole)
             if head.is_trigger:
                 triggers.append(at)
-            if not head.rules or not (plain.has_colours or not is_whole):  # a colour may still come into what is open
+            # A colour may still come into what is open.
+            if head.rules is None or not (plain.has_colours or (not is_whole and len(plain.data) - at <= COLOURED)):
                 continue
-            for rule in head.rules.get(plain.data[body] if body < len(plain.data) else None, ()):
+            for rule in head.rules[plain.data[body : body + 2]]:
                 match rule.at(plain.data, at, body, is_whole=is_whole, looks_back=False):
                     case Match(begin, end) if end - at <= COLOURED and plain.is_coloured(at, end):
                         inside.spans.append(Span(begin, GENERAL if rule.is_general else FAMILY, end, rule.name))
@@ -234,11 +255,11 @@ class SecretMatcher:
 
 
 def _try_rules(
-    rules: _Rules, data: bytes, found: MatchResult, digits: NextDigit, at: int, body: int, *, is_whole: bool = True
+    rules: _RuleTable, data: bytes, found: MatchResult, digits: NextDigit, at: int, body: int, *, is_whole: bool = True
 ) -> list[Span]:
     """Try what begins at that head; returns what was found."""
     spans = []
-    for rule in rules.get(data[body] if body < len(data) else None, ()):
+    for rule in rules[data[body : body + 2]]:
         if rule.needs_digit and digits.after(body) > body + rule.longest:
             continue
         match rule.at(data, at, body, is_whole=is_whole):
@@ -251,8 +272,8 @@ def _try_rules(
 
 
 @cache
-def _by_next_byte(rules: tuple[TokenShape, ...]) -> dict[bytes, _Rules]:
-    """For each head the rules that have it, by the byte that follows it. Heads of the same rules share one table."""
+def _tables(rules: tuple[TokenShape, ...]) -> dict[bytes, _RuleTable]:
+    """For each head the rules that have it. Heads of the same rules share one table."""
     of_heads: dict[bytes, list[AnchoredMatcher]] = {}
     for rule in rules:
         anchored = AnchoredMatcher(rule)
@@ -261,15 +282,7 @@ def _by_next_byte(rules: tuple[TokenShape, ...]) -> dict[bytes, _Rules]:
     return {text: _table(tuple(those)) for text, those in of_heads.items()}
 
 
-@cache
-def _table(rules: tuple[AnchoredMatcher, ...]) -> _Rules:
-    table: _Rules = {None: list(rules)}
-    for rule in rules:
-        for byte in rule.first:
-            table.setdefault(byte, []).append(rule)
-    return table
-
-
+_table = cache(_RuleTable)
 _values = cache(LabelledValues.of)
 
 
@@ -283,11 +296,14 @@ def _beginnings(texts: Iterable[bytes]) -> frozenset[bytes]:
     return frozenset(text[:length] for text in texts for length in range(1, len(text)))
 
 
-def _stretches(places: list[int], apart: int) -> Iterable[tuple[int, int]]:
+def _stretches(places: list[int], apart: int) -> Iterator[tuple[int, int]]:
     """Places that are near to each other, as first and last of each group."""
+    if not places:
+        return
     places = sorted(places)
-    first = 0
-    for index in range(1, len(places) + 1):
-        if index == len(places) or places[index] - places[index - 1] > apart:
-            yield places[first], places[index - 1]
-            first = index
+    first = places[0]
+    for before, after in pairwise(places):
+        if after - before > apart:
+            yield first, before
+            first = after
+    yield first, places[-1]
