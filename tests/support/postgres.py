@@ -184,3 +184,30 @@ def _lives(pid: int) -> bool:
     except OSError:
         return False
     return state != b"Z"
+
+
+@contextmanager
+def restarted(down: Server, shared: Path) -> Iterator[None]:
+    """It ends all its connections and itself, and is started again on its data when the block ends. Of a test's own server, which no other
+    one uses."""
+    words = Path(f"/proc/{down.pid}/cmdline").read_bytes().rstrip(b"\0").decode().split("\0")
+    os.kill(down.pid, signal.SIGINT)  # not SIGQUIT: it loses what it has not written, and said that it had
+    until = time.monotonic() + READY_SECONDS
+    while _lives(down.pid) and time.monotonic() < until:
+        time.sleep(0.02)
+    yield
+    with Path(down.directory, "log").open("ab") as written:
+        process = subprocess.Popen(
+            [*_as_user(), *words], stdout=written, stderr=written, cwd="/", start_new_session=True
+        )
+    record = shared / "postgres.json"
+    kept = json.loads(record.read_text())
+    kept["server"]["pid"] = process.pid
+    record.write_text(json.dumps(kept))
+
+
+def _as_user() -> list[str]:
+    """PostgreSQL refuses to run as root; where no other process uses it, it ends with this one, however that ends."""
+    other = ["--reuid", "65534", "--regid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
+    dying = [] if "PYTEST_XDIST_WORKER" in os.environ else ["--pdeathsig", "QUIT"]
+    return ["setpriv", *other, *dying] if other or dying else []
