@@ -30,7 +30,7 @@ Json = dict[str, Any]
 @pytest.fixture
 def nodes(postgres: Any, tmp_path: Path, every_event: bool) -> Iterator[list[Gateway]]:
     if not every_event:
-        pytest.skip("three nodes are started four times each: with --faults, in .ci/run")
+        pytest.skip("three nodes are started four times each: with --faults")
     with ExitStack() as stack:
         config = config_on(stack.enter_context(postgres.database(migrated=False))) + PATIENT
         gateways = []
@@ -115,5 +115,5 @@ def test_clients_work_on_while_each_node_is_started_again(nodes: list[Gateway]) 
             assert events[-1]["type"] == "response.completed"
             done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
             first, marks = [item["output"][0]["stdout"] for item in done if item["type"] == "shell_call_output"]
-            assert first == "begun\nover\n"
-            assert marks.split() == [f"{client.number}.{earlier}" for earlier in range(number + 1)]
+            assert first == "begun\nover\n", done
+            assert marks.split() == [f"{client.number}.{earlier}" for earlier in range(number + 1)], done

@@ -21,7 +21,7 @@ from tests.support.kill_points import KillPoint
 from tests.support.local_names import LocalNames
 from tests.support.prepared import Started, Surroundings, started
 
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 LIMPET = Path(sys.executable).parent / "limpet"
 _ADDRESS = re.compile(r"limpet serves (http://\S+)")
 

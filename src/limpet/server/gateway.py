@@ -166,7 +166,7 @@ async def opened(
             *openapi.routes(has_keys=settings.auth.mode == "keys"),
         ]
         door = node.door(_door(settings, database, clock, node.links))
-        yield OpenedParts(app=_application(settings, routes, door, metrics), stop=partial(_stop, service, live))
+        yield OpenedParts(app=_application(settings, routes, door, metrics), stop=partial(_stop, service, live, asks))
 
 
 def _node(settings: GatewaySettings, database: Database, clock: Clock) -> AbstractAsyncContextManager[GatewayNode]:
@@ -216,7 +216,9 @@ def _response_routes(
     ]
 
 
-async def _stop(service: ResponseService, live: LiveConnections) -> None:
+async def _stop(service: ResponseService, live: LiveConnections, asks: NodeRequests | None) -> None:
+    if asks is not None:
+        asks.stop()
     await service.stop()
     await live.stop()
 

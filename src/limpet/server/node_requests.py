@@ -21,10 +21,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from limpet.containers.manager import ContainerManager
 from limpet.containers.messages import ContainerElsewhere
 from limpet.containers.nodes import NodeDirectory
-from limpet.core.errors import Overloaded
+from limpet.core.errors import GatewayStopping, Overloaded
 from limpet.ingress.takeover import control_of
 from limpet.server.callers import caller_of
-from limpet.server.errors import error_response
+from limpet.server.errors import error_response, response_of
 from limpet.server.node_door import forwarded_by, target_of
 from limpet.server.node_signatures import HEADER, ForwardedCaller, NodeSigner
 from limpet.server.port_connection import BadAnswer, BoxSocket, PortExchange, tunnel
@@ -57,12 +57,40 @@ class NodeUnreachable(Overloaded):
 
 
 class NodeConnection:
-    """A request to another gateway, ready to be sent. `head` begins with the signature for it."""
+    """A request to another gateway, ready to be sent with the header `signed`. Once `stopping` is set its answer is no more waited for."""
 
-    def __init__(self, connection: socket.socket, signature: str) -> None:
+    def __init__(self, connection: socket.socket, signature: str, *, stopping: anyio.Event) -> None:
         self.socket = BoxSocket(connection)
-        self.exchange = PortExchange(self.socket, head_seconds=HEAD_SECONDS)
+        self.exchange = _NodeExchange(self.socket, stopping)
         self.signed: Header = (HEADER.encode(), signature.encode())
+
+
+class _NodeExchange(PortExchange):
+    def __init__(self, connection: BoxSocket, stopping: anyio.Event) -> None:
+        super().__init__(connection, head_seconds=HEAD_SECONDS)
+        self._stopping = stopping
+
+    async def head(self) -> h11.Response | h11.InformationalResponse:
+        """As of the class above; GatewayStopping."""
+        found: h11.Response | h11.InformationalResponse | None = None
+        failure: Exception | None = None
+
+        async def watch() -> None:
+            await self._stopping.wait()
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            try:
+                found = await super().head()
+            except (BadAnswer, OSError) as problem:  # kept for outside, where no exception group is put around it
+                failure = problem
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        if found is None:
+            raise GatewayStopping
+        return found
 
 
 class NodeRequests:
@@ -73,6 +101,11 @@ class NodeRequests:
         self._containers = containers
         self._signer = signer
         self._open = 0
+        self._stopping = anyio.Event()
+
+    def stop(self) -> None:
+        """This gateway stops: clients that wait for another one are told to ask again."""
+        self._stopping.set()
 
     def carried(self, routes: Sequence[Route]) -> list[Route]:
         """The same routes, those of one container answered by the gateway that has it. What its row says is told by any of them."""
@@ -92,7 +125,7 @@ class NodeRequests:
         self, request: Request, problem: ContainerElsewhere, *, holds: bool = False
     ) -> AsyncIterator[NodeConnection | None]:
         """A connection to the gateway that has the container; None where it came here meanwhile. Raises ContainerElsewhere where no gateway
-        can be asked, NodeUnreachable."""
+        can be asked, NodeUnreachable, GatewayStopping."""
         if forwarded_by(request.scope) is not None:
             raise problem
         if self._open >= MOST_OPEN:
@@ -107,7 +140,7 @@ class NodeRequests:
             with connection:
                 caller = _caller(request, holds=holds)
                 signature = self._signer.sign(caller, to=home, method=request.method, target=target_of(request.scope))
-                yield NodeConnection(connection, signature)
+                yield NodeConnection(connection, signature, stopping=self._stopping)
         finally:
             self._open -= 1
 
@@ -120,6 +153,8 @@ class NodeRequests:
                 raise wanted
             with contextlib.suppress(OSError, TimeoutError):
                 return await _connect(node.address), node.home
+            if self._stopping.is_set():
+                raise GatewayStopping
             if anyio.current_time() >= until:
                 raise NodeUnreachable(problem.container_id)
             await anyio.sleep(PAUSE)
@@ -218,7 +253,7 @@ async def _upgrade(request: Request, send: Send, node: NodeConnection) -> None:
         if isinstance(head, h11.Response):
             await _answer(send, exchange, head)
             return
-    except (BadAnswer, OSError, ValueError) as problem:
+    except (BadAnswer, OSError, ValueError, GatewayStopping) as problem:
         await _fail(request, send, problem, started=False)
         return
     control = control_of(request.scope)
@@ -238,6 +273,9 @@ async def _fail(request: Request, send: Send, problem: Exception, *, started: bo
     if started:
         if control is not None:
             control.abort()  # a whole answer must not be what broke off
+        return
+    if isinstance(problem, GatewayStopping):
+        await response_of(problem)(request.scope, _nothing, send)
         return
     message = "The gateway that has this container broke off before it answered. Try again."
     answer = error_response(502, message, type="server_error", code="node_failed")

@@ -8,6 +8,7 @@ import anyio
 import h11
 from starlette.requests import ClientDisconnect, Request
 
+from limpet.core.errors import GatewayStopping
 from limpet.server.port_connection import BadAnswer, PortExchange
 from limpet.server.port_headers import Header
 
@@ -47,7 +48,7 @@ async def exchanged(
             if not isinstance(head, h11.Response):
                 raise BadAnswer("changed the protocol without being asked")
             await pass_on(head)
-        except (BadAnswer, OSError, ValueError) as error:
+        except (BadAnswer, OSError, ValueError, GatewayStopping) as error:
             failed.append(error)
         tasks.cancel_scope.cancel()
     return failed[0] if failed else None
