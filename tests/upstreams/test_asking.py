@@ -49,8 +49,8 @@ def test_a_schema_for_the_answer_is_asked_for() -> None:
     asked = request_parameters(turn(options={"text": {"format": form}}), provider="acme")
     wanted = OutputObjectDefinition(json_schema={"type": "object"}, name="n", strict=True)
     assert (asked.output_mode, asked.output_object) == ("native", wanted)
-    with pytest.raises(UpstreamRefused, match="json_object"):
-        request_parameters(turn(options={"text": {"format": {"type": "json_object"}}}), provider="acme")
+    with pytest.raises(UpstreamRefused, match="yaml"):
+        request_parameters(turn(options={"text": {"format": {"type": "yaml"}}}), provider="acme")
 
 
 def test_options_have_the_librarys_names_and_unknown_ones_are_left_out() -> None:

@@ -255,7 +255,7 @@ def test_a_schema_binds_with_what_the_api_refuses_in_words() -> None:
         "properties": {"a": {"type": "integer", "description": "{minimum: 1}"}},
         "additionalProperties": False,
     }
-    for model, refused in (("claude-3-5-haiku", form), ("claude-opus-5", {"type": "json_object"})):
+    for model, refused in (("claude-3-5-haiku", form), ("claude-opus-5", {"type": "yaml"})):
         with pytest.raises(UpstreamRefused) as raised:
             body(model, options={"text": {"format": refused}})
         assert raised.value.param == "text.format"

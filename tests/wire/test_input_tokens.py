@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.gateway import Gateway, running
 from tests.support.host import rows
+from tests.support.providers.anthropic import ScriptedAnthropic
+from tests.support.providers.gemini import ScriptedGemini
 from tests.support.providers.openai_responses import ScriptedResponses
 from tests.support.providers.server import Request
 from tests.support.providers.turns import Refuse, Turn
@@ -71,6 +73,50 @@ def test_a_provider_that_counts_is_asked_and_one_that_does_not_is_estimated(
         sent = counting.server.requests[0]
         assert (sent.path, sent.headers["authorization"]) == ("/v1/responses/input_tokens", "Bearer sk-of-the-provider")
         assert {"stream", "store", "include"} & sent.body.keys() == set()
+
+
+class CountingAnthropic(ScriptedAnthropic):
+    """Counts as Anthropic does; refuses what is no part of a count."""
+
+    def _next(self, request: Request) -> Turn:
+        if request.path.endswith("/messages/count_tokens"):
+            return Refuse(200, body=b'{"input_tokens": 41}')
+        return super()._next(request)
+
+
+class CountingGemini(ScriptedGemini):
+    """Counts as Google does."""
+
+    def _next(self, request: Request) -> Turn:
+        if request.path.partition("?")[0].endswith(":countTokens"):
+            return Refuse(200, body=b'{"totalTokens": 42}')
+        return super()._next(request)
+
+
+@pytest.mark.parametrize(
+    "wire, settings, model, count",
+    [
+        (CountingAnthropic, 'type = "anthropic"', "claude-scripted-1", 41),
+        (CountingGemini, 'type = "vertex"', "gemini-scripted-1", 42),
+    ],
+    ids=["anthropic", "google"],
+)
+def test_translated_providers_count_what_they_would_be_asked(
+    tmp_path: Any, wire: Any, settings: str, model: str, count: int
+) -> None:
+    body = {"model": f"counting/{model}", "input": "four words of input", "instructions": "Be brief.", "tools": SHELL}
+    with scripted_provider(wire) as counting:
+        config = f'[providers.counting]\n{settings}\nbase_url = "{counting.server.base_url}"\napi_key = "k7f3q9-tide"\n'
+        with running(tmp_path, runtime="memory", config=config) as gateway, gateway.http() as http:
+            answer = http.post("/v1/responses/input_tokens", json={**body, "max_output_tokens": 100})
+    assert (answer.headers.get(COUNTED_BY), answer.json()) == (
+        "provider",
+        {"object": "response.input_tokens", "input_tokens": count},
+    )
+    (sent,) = counting.server.requests
+    assert "four words of input" in json.dumps(sent.body)
+    if count == 41:
+        assert sent.body.keys() <= {"model", "messages", "system", "tools", "tool_choice", "thinking"}
 
 
 @pytest.mark.parametrize(

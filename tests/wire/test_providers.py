@@ -28,6 +28,20 @@ STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "str
 OURS = ("container_file_citation", "output_files", "container_id", "expires_at", "idle_ttl_secs", "cntr_", "cfile_")
 
 
+@pytest.mark.parametrize("name", ["chat", "anthropic", "bedrock", "gemini"])
+def test_json_of_any_form_is_asked_for(speaking_gateway: Gateway, voices: dict[str, Voice], name: str) -> None:
+    """By the wire's own means, or in words."""
+    voice = voices[name]
+    voice.play('{"a": 1}')
+    response = speaking_gateway.client().responses.create(
+        model=voice.model, input="JSON, please.", instructions="Be brief.", text={"format": {"type": "json_object"}}
+    )
+    assert (response.output_text, voice.told[0].instructions[:9]) == ('{"a": 1}', "Be brief.")
+    is_told = "Answer with one JSON object" in voice.told[0].instructions
+    assert is_told is (name != "chat")
+    assert (voice.bodies[0].get("response_format") == {"type": "json_object"}) is (name == "chat")
+
+
 def ask(gateway: Gateway, voice: Voice, *, streamed: bool = True, **asked: Any) -> Json:
     """The response at its end, from the official strict client. Every event, and what the provider was sent, is looked at."""
     asked = {"model": voice.model, "input": "go", "tools": SHELL} | asked

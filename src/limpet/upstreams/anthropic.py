@@ -21,6 +21,9 @@ STALE_THINKING = "The block is bound to a different conversation"
 DROP_STALE = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 DROP_STALE_BETA = "thinking-binding-controls-2026-08-01"
 
+# What of a request counts: the address refuses the rest.
+COUNTED = frozenset({"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"})
+
 
 def upstream(
     given: ProviderSettings, *, retries: RetryBudget | None = None, clock: Clock | None = None
@@ -49,6 +52,11 @@ class AnthropicMessages:
             return None
         body = {**request.body, "thinking": {**thinking, **DROP_STALE}}
         return TranslatedRequest(request.url, body, {**request.headers, "anthropic-beta": DROP_STALE_BETA})
+
+    def count_request(self, request: TranslatedRequest) -> TranslatedRequest:
+        """See `Translation.count_request`."""
+        body = {key: value for key, value in request.body.items() if key in COUNTED}
+        return TranslatedRequest(f"{self._base}/v1/messages/count_tokens", body, request.headers)
 
     async def access(self) -> Access:
         """See `Translation.access`."""

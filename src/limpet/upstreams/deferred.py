@@ -11,6 +11,7 @@ from anyio import to_thread
 from limpet.core.errors import LimpetError, UpstreamError
 from limpet.upstreams.function_names import TOOL_TYPES
 from limpet.upstreams.routing import ProviderSettings
+from limpet.upstreams.token_counts import TokenCounter
 from limpet.upstreams.upstream import Turn, TurnEvent, Upstream
 
 log = structlog.get_logger()
@@ -48,6 +49,11 @@ class DeferredUpstream:
     async def model_names(self) -> Sequence[str]:
         """See `Upstream.model_names`."""
         return await (await self._upstream()).model_names()
+
+    async def input_tokens(self, turn: Turn) -> int | None:
+        """See `TokenCounter.input_tokens`."""
+        upstream = await self._upstream()
+        return await upstream.input_tokens(turn) if isinstance(upstream, TokenCounter) else None
 
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """See `Upstream.stream`."""

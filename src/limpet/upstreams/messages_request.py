@@ -33,6 +33,7 @@ from limpet.upstreams.turn_request import (
     answer_schema,
     effort_of,
     functions_of,
+    instructions_of,
     service_tier_of,
     tool_choice_of,
 )
@@ -52,7 +53,7 @@ def messages_body(turn: Turn, names: FunctionNames, *, provider: str) -> Json:
     """The body. Raises UpstreamRefused (400) for what has no translation."""
     model = claude_model(turn.model)
     conversation = conversation_of(
-        turn.input, provider=provider, instructions=turn.instructions, functions=names, plain_ids=True
+        turn.input, provider=provider, instructions=instructions_of(turn), functions=names, plain_ids=True
     )
     system, messages = claude_messages(conversation, inline_system=model.takes_inline_system)
     thinking, config = _thinking(turn, model, provider)

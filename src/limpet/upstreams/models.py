@@ -15,8 +15,8 @@ import msgspec
 from anyio import to_thread
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import AgentRunError, ModelAPIError, ModelHTTPError, UserError
-from pydantic_ai.messages import ModelResponseStreamEvent
-from pydantic_ai.models import Model, StreamedResponse
+from pydantic_ai.messages import ModelMessage, ModelResponseStreamEvent
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
@@ -32,6 +32,8 @@ from limpet.upstreams.model_request import names_of, request_parameters, setting
 from limpet.upstreams.refusals import header_value, refusal
 from limpet.upstreams.retries import RetryBudget, told_wait
 from limpet.upstreams.routing import ProviderSettings
+from limpet.upstreams.token_counts import UNKNOWN
+from limpet.upstreams.turn_request import instructions_of
 from limpet.upstreams.upstream import Turn, TurnEvent
 
 # A key for servers that want none: the official clients insist on some text.
@@ -56,6 +58,15 @@ class Wire:
 
 Connect = Callable[[ProviderSettings, ProviderClient, str], Wire]
 """Given the settings, the client and the key as text, "none" without one. It runs in a thread, once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LibraryRequest:
+    """A turn in the library's terms."""
+
+    messages: list[ModelMessage]
+    parameters: ModelRequestParameters
+    settings: ModelSettings
 
 
 class ModelsUpstream:
@@ -95,6 +106,25 @@ class ModelsUpstream:
         """See `Upstream.model_names`."""
         wire = await self._connected()
         return () if self._client is None or wire.listing is None else await listed_models(self._client, wire.listing)
+
+    async def input_tokens(self, turn: Turn) -> int | None:
+        """See `TokenCounter.input_tokens`. A model that its provider does not count for has none."""
+        names = names_of(turn)
+        wire = await self._connected()
+        asked = self._asked(wire, turn, names)
+        try:
+            counted = await wire.model(turn.model).count_tokens(asked.messages, asked.settings, asked.parameters)
+        except NotImplementedError:
+            return None
+        except (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError) as error:
+            if isinstance(error, UserError) or getattr(error, "status_code", None) in UNKNOWN:
+                return None
+            raise self._translated(error, begun=False) from error
+        except wire.unauthorized as error:
+            raise UpstreamRefused(self.name, 401, f"its credentials do not serve: {self._reason(error)}") from error
+        except ValueError as error:
+            raise UpstreamRefused(self.name, 400, self._reason(error)) from error
+        return counted.input_tokens or None
 
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """See `Upstream.stream`. What has no translation is refused with 400 before anything is sent."""
@@ -136,21 +166,25 @@ class ModelsUpstream:
 
     def _road(self, wire: Wire, turn: Turn, names: FunctionNames) -> AbstractAsyncContextManager[StreamedResponse]:
         """The request, not yet sent. Raises UpstreamRefused for what has no translation."""
+        asked = self._asked(wire, turn, names)
+        return model_request_stream(
+            wire.model(turn.model),
+            asked.messages,
+            model_settings=asked.settings,
+            model_request_parameters=asked.parameters,
+        )
+
+    def _asked(self, wire: Wire, turn: Turn, names: FunctionNames) -> _LibraryRequest:
         messages = messages_of(
             turn.input,
             provider=self.name,
-            instructions=turn.instructions,
+            instructions=instructions_of(turn),
             functions=names,
             plain_ids=wire.plain_ids,
         )
         parameters = request_parameters(turn, names, provider=self.name)
         asked = settings(turn, names, provider=self.name)
-        return model_request_stream(
-            wire.model(turn.model),
-            messages,
-            model_settings=wire.settings(turn, asked),
-            model_request_parameters=parameters,
-        )
+        return _LibraryRequest(messages=list(messages), parameters=parameters, settings=wire.settings(turn, asked))
 
     async def _connected(self) -> Wire:
         """Raises UpstreamRefused for a key that no header can carry, and for credentials that cannot be had."""

@@ -37,6 +37,9 @@ class ChatCompletions:
     def other_request(self, request: TranslatedRequest, refused: UpstreamRefused) -> None:
         """See `Translation.other_request`. There is none."""
 
+    def count_request(self, request: TranslatedRequest) -> None:
+        """See `Translation.count_request`. This wire has no such count."""
+
     async def access(self) -> Access:
         """See `Translation.access`. Many of these servers want no key."""
         key = self._settings.api_key

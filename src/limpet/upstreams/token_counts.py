@@ -17,7 +17,7 @@ from limpet.upstreams.token_estimate import tokens_of
 from limpet.upstreams.upstream import Turn
 
 # What a server answers with that does not know the address.
-_UNKNOWN = frozenset({404, 405, 501})
+UNKNOWN = frozenset({404, 405, 501})
 _COUNTED = frozenset(
     "model input instructions tools text reasoning tool_choice parallel_tool_calls truncation personality".split()
 )
@@ -45,14 +45,22 @@ async def asked_of_provider(
     """What a server that speaks the Responses API counts for the body of a turn. Raises UpstreamRefused."""
     parts = urlsplit(responses_url)
     url = urlunsplit(parts._replace(path=f"{parts.path}/input_tokens"))
-    content = msgspec.json.encode({key: value for key, value in body.items() if key in _COUNTED})
+    counted = {key: value for key, value in body.items() if key in _COUNTED}
+    return await counted_at(client, url, counted, access=access, provider=provider)
+
+
+async def counted_at(
+    client: ProviderClient, url: str, body: Mapping[str, object], *, access: Access, provider: str
+) -> int | None:
+    """The `input_tokens` that an address answers with; None where it has no such count. Raises UpstreamRefused."""
+    content = msgspec.json.encode(body)
     headers = {"accept": "application/json", "content-type": "application/json", **access.headers}
     try:
         response = await client.post(url, content=content, headers=headers)
     except httpx2.TransportError as error:
         said = hide_key(reason_of(error), access.secret)
         raise UpstreamRefused(provider, None, f"it cannot be reached: {said}") from error
-    if response.status_code in _UNKNOWN:
+    if response.status_code in UNKNOWN:
         return None
     if not response.is_success:
         raise refusal(provider, response.status_code, response.content, access.secret)

@@ -20,6 +20,7 @@ from limpet.upstreams.known_models import ModelListing, listed_models
 from limpet.upstreams.refusals import refusal
 from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
+from limpet.upstreams.token_counts import counted_at
 from limpet.upstreams.turn_request import names_of
 from limpet.upstreams.upstream import Turn, TurnEvent
 
@@ -50,6 +51,10 @@ class Translation(Protocol):
 
     def other_request(self, request: TranslatedRequest, refused: UpstreamRefused) -> TranslatedRequest | None:
         """What to ask in place of a request that was refused, where that says what would be taken; None otherwise."""
+        ...
+
+    def count_request(self, request: TranslatedRequest) -> TranslatedRequest | None:
+        """What counts the tokens of a turn's input, which is answered with `input_tokens`; None where nothing does."""
         ...
 
     async def access(self) -> Access:
@@ -97,6 +102,15 @@ class TranslatedUpstream:
         access = await self._translation.access()
         url = self._translation.models_url
         return () if url is None else await listed_models(self._open_client(), ModelListing(url, access.headers))
+
+    async def input_tokens(self, turn: Turn) -> int | None:
+        """See `TokenCounter.input_tokens`."""
+        asked = self._translation.count_request(self._translation.request(turn, names_of(turn)))
+        if asked is None:
+            return None
+        access = await self._translation.access()
+        as_whom = replace(access, headers={**access.headers, **asked.headers})
+        return await counted_at(self._open_client(), asked.url, asked.body, access=as_whom, provider=self.name)
 
     async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """See `Upstream.stream`. What has no translation is refused with 400 before anything is sent."""

@@ -15,6 +15,7 @@ from limpet.upstreams.refusals import refuse_hosted_tools
 from limpet.upstreams.upstream import Turn
 
 EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
+ANY_JSON = "Answer with one JSON object, and with nothing before or behind it: no other words, no code fence."
 # OpenAI's `fast` is its `priority` by another name.
 SERVICE_TIERS = {"auto": "auto", "default": "default", "flex": "flex", "priority": "priority", "fast": "priority"}
 
@@ -84,15 +85,23 @@ def functions_of(turn: Turn, names: FunctionNames, *, provider: str) -> list[Off
 
 
 def answer_schema(turn: Turn, *, provider: str) -> AnswerSchema | None:
-    """The form that `text.format` asks for, None for plain text. Raises UpstreamRefused (400) for a form without translation."""
+    """The schema that `text.format` asks for, None for text and for JSON of any form, which the model is told in words
+    (`instructions_of`). Raises UpstreamRefused (400) for a form without translation."""
     form = answer_form(turn)
     match form:
         case None | AnswerSchema():
             return form
         case AnyJson():
-            raise unknown_form("json_object", provider=provider, known="json_schema or text")
+            return None
         case kind:
-            raise unknown_form(kind, provider=provider, known="json_schema or text")
+            raise unknown_form(kind, provider=provider, known="json_schema, json_object or text")
+
+
+def instructions_of(turn: Turn) -> str | None:
+    """The instructions, for wires that have no word for JSON of any form: there they end with it."""
+    if not isinstance(answer_form(turn), AnyJson):
+        return turn.instructions
+    return ANY_JSON if turn.instructions is None else f"{turn.instructions}\n\n{ANY_JSON}"
 
 
 def answer_form(turn: Turn) -> AnswerSchema | AnyJson | str | None:
