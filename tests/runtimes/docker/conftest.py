@@ -13,6 +13,7 @@ import pytest
 from tests.support.container_engines import docker_daemon, import_image, podman_service, small_root
 
 IMAGE = "limpet-tests/small:1"
+WITHOUT_BASH = "limpet-tests/sh:1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,8 @@ class DockerEngine:
 
 @pytest.fixture(scope="session")
 def docker_engine() -> Iterator[DockerEngine]:
-    """Docker's, with the image by the name of the default one too."""
+    """Docker's."""
     with _of(docker_daemon) as engine:
-        _tag_as_default(engine)
         yield engine
 
 
@@ -70,10 +70,10 @@ def _of(service: Callable[[Path], AbstractContextManager[str]]) -> Iterator[Dock
             yield DockerEngine(address)
 
 
-def _tag_as_default(engine: DockerEngine) -> None:
-    from limpet.runtimes.docker.settings import DEFAULT_IMAGE  # noqa: PLC0415
-
-    repository, _, tag = DEFAULT_IMAGE.partition(":")
-    api = engine.api()
-    api.tag(IMAGE, repository, tag)
-    api.close()
+def make_image_without_bash(address: str) -> None:
+    """The same image without it."""
+    with tempfile.TemporaryDirectory(prefix="ld-") as name:
+        root = small_root(Path(name) / "root")
+        for place in root.rglob("bash"):
+            place.unlink()
+        import_image(address, root, WITHOUT_BASH)

@@ -16,7 +16,7 @@ from limpet.core.command import Command, Exited, Lost, Script
 from limpet.core.errors import BootFailed, RuntimeUnavailable, SandboxGone
 from limpet.core.ports import Limits, SandboxRef, SandboxSpec, TimeToLive, Walls
 from limpet.testing.lab import finished
-from tests.runtimes.docker.conftest import IMAGE, DockerEngine
+from tests.runtimes.docker.conftest import IMAGE, WITHOUT_BASH, DockerEngine, make_image_without_bash
 from tests.support.doors import upstream
 from tests.workspace.test_network import GOOD, curl, reaching
 
@@ -193,6 +193,20 @@ async def test_an_image_that_cannot_be_had_leaves_nothing(engine: DockerEngine, 
         with pytest.raises(BootFailed, match=r"the image 127.0.0.1:9/none:1 could not be pulled"):
             await runtime.create(SandboxSpec(name="never"))
     assert (of_home(engine), list((home / "docker").iterdir())) == ([], [])
+
+
+async def test_an_image_without_bash_has_sh_and_a_path_is_no_image(docker_engine: DockerEngine, home: Path) -> None:
+    make_image_without_bash(docker_engine.address)
+    async with docker_engine.runtime(home, image=Path(WITHOUT_BASH)) as runtime:
+        assert (await runtime.probe()).shell == "sh"
+        sandbox = await runtime.create(SandboxSpec(name="one"))
+        assert (sandbox.ref.shell, await said(sandbox, "echo $0; command -v bash || echo none")) == (
+            "/bin/sh",
+            "/bin/sh\nnone",
+        )
+    async with docker_engine.runtime(home, image=home) as runtime:
+        probe = await runtime.probe()
+        assert (probe.works, "is a path. docker load -i" in probe.detail) == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.runtimes.docker.conftest import DockerEngine
+from tests.runtimes.docker.conftest import IMAGE, DockerEngine
 from tests.support.gateway import lasting
 from tests.support.host import eventually
 from tests.wire.asking import container_of, printed, run
@@ -13,7 +13,8 @@ _SERVICE = "(while :; do date +%s%N > beat; sleep 0.1; done) > /dev/null 2>&1 & 
 def test_a_chain_its_files_and_its_service_outlive_a_killed_gateway(
     docker_engine: DockerEngine, tmp_path: Path
 ) -> None:
-    with lasting(tmp_path, runtime="docker", env={"DOCKER_HOST": docker_engine.address}) as gateway:
+    config = f'[features.shell]\ntype = "docker"\nimage = "{IMAGE}"\n'
+    with lasting(tmp_path, runtime="docker", config=config, env={"DOCKER_HOST": docker_engine.address}) as gateway:
         client = gateway.client()
         first = run(client, _SERVICE)
         assert printed(first) == "of the image\n"

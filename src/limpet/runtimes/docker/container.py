@@ -3,8 +3,7 @@
 import os
 import resource
 import shutil
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from limpet.core.errors import BootFailed
 from limpet.core.network import DOOR_ADDRESS, TRUST_FILE
 from limpet.core.ports import Limits, Offer, SandboxSpec, TimeToLive
 from limpet.runtimes.bubblewrap import seccomp, user_environment
+from limpet.runtimes.bubblewrap.agent_python import python_beside_an_image
 from limpet.runtimes.bubblewrap.java_trust import JAVA_ENVIRONMENT, write_java_trust
 from limpet.runtimes.bubblewrap.layout import ENVIRONMENT
 from limpet.runtimes.bubblewrap.limits import groups
@@ -135,7 +135,8 @@ def environment_of(spec: SandboxSpec, image: Mapping[str, str]) -> dict[str, str
 
 
 def asked_of_engine(plan: ContainerPlan, settings: DockerSettings) -> dict[str, Any]:
-    """The body of the engine's `ContainerCreate`."""
+    """The body of the engine's `ContainerCreate`. Blocking, where the agent's Python was not copied yet."""
+    python, mounts = python_beside_an_image(settings.home / "shared")
     labels = {HOME_LABEL: settings.home_digest, NAME_LABEL: plan.spec.name}
     if not isinstance(plan.spec.lifetime, TimeToLive):
         labels[OWNED_LABEL] = "true"
@@ -143,20 +144,20 @@ def asked_of_engine(plan: ContainerPlan, settings: DockerSettings) -> dict[str, 
         "Image": plan.image,
         "Hostname": HOST_NAME,
         "User": "0:0" if plan.becomes is not None else f"{plan.owner}:{os.getegid()}",
-        "Entrypoint": [*_python(), "-I", "-S", "-c", process_one.program()],
+        "Entrypoint": [*python, "-I", "-S", "-c", process_one.program()],
         "Cmd": [],
         "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"],
         "WorkingDir": "/",
         "Labels": labels,
         "StopSignal": "SIGKILL",
-        "HostConfig": _host_config(plan),
+        "HostConfig": _host_config(plan, zip(map(Path, mounts[1::3]), mounts[2::3], strict=True)),
     }
 
 
-def _host_config(plan: ContainerPlan) -> dict[str, Any]:
+def _host_config(plan: ContainerPlan, agent: Iterable[tuple[Path, str]]) -> dict[str, Any]:
     limits = plan.limits
     return {
-        "Mounts": list(_mounts(plan)),
+        "Mounts": list(_mounts(plan, agent)),
         "NetworkMode": "none",
         "IpcMode": "none" if plan.spec.walls.is_read_only else "private",  # "none" has no /dev/shm and no /dev/mqueue
         "ReadonlyRootfs": True,
@@ -186,10 +187,11 @@ def _own_bounds() -> Iterator[dict[str, Any]]:
         yield {"Name": name, "Soft": most, "Hard": most}
 
 
-def _mounts(plan: ContainerPlan) -> Iterator[dict[str, Any]]:
+def _mounts(plan: ContainerPlan, agent: Iterable[tuple[Path, str]]) -> Iterator[dict[str, Any]]:
     place, is_read_only = plan.place, plan.spec.walls.is_read_only
     yield _bind(place.agent, process_one.AGENT)
-    yield _bind(Path("/usr"), process_one.PROGRAMS, read_only=True)
+    for source, target in agent:
+        yield _bind(source, target, read_only=True)
     yield _bind(place.temporary, TEMPORARY, read_only=is_read_only)
     for name in sorted(path.name for path in place.settings.iterdir()):
         yield _bind(place.settings / name, f"/etc/{name}", read_only=True)
@@ -227,13 +229,9 @@ def is_listening(place: ContainerPaths) -> bool:
     return place.socket.exists()
 
 
-def _python() -> tuple[str, ...]:
-    """How to start this host's Python in the container, with the loader and the libraries that it has here."""
-    real = Path("/usr/bin/python3").resolve()
-    loaders = sorted(Path("/usr/lib64").glob("ld-linux*")) + sorted(Path("/usr/lib").glob("ld-linux*"))
-    if not real.exists() or not loaders:
-        raise BootFailed("this host has no /usr/bin/python3 for the agent. apt-get install python3")
-    programs = process_one.PROGRAMS
-    libraries = f"{programs}/lib/{sys.implementation._multiarch}:{programs}/lib64:{programs}/lib"
-    loader = f"{programs}/{loaders[0].resolve().relative_to('/usr')}"
-    return loader, "--library-path", libraries, f"{programs}/bin/{real.name}"
+def shell_found(place: ContainerPaths) -> str:
+    """The path of the shell that the image has, as the container's first process found it. Raises BootFailed where it says another."""
+    found = (place.agent / "shell").read_text()
+    if found not in process_one.SHELLS:
+        raise BootFailed("its first process did not say which shell it has.")
+    return found

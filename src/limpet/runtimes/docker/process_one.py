@@ -4,12 +4,10 @@ They run as the container's root where this process is root, with two capabiliti
 payload and its lifeline lie in a directory that no command can enter.
 """
 
-from limpet.runtimes.agent import wire
 from limpet.runtimes.agent_client.payload import payload
 
 AGENT = "/run/limpet/agent"  # inside
-PROGRAMS = "/run/limpet/host"  # this host's /usr, for the agent's Python alone: an image need not have one
-_SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
+SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
 _COUNTERS = {
     "memory": ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"),
     "processes": ("/sys/fs/cgroup/pids.current", "/sys/fs/cgroup/pids/pids.current"),
@@ -38,6 +36,8 @@ for name, paths in COUNTERS.items():
     ends[name] = opened(paths)
 commands = given[4]["commands"]
 commands["shell"] = next((path for path in SHELLS if os.access(path, os.X_OK)), SHELLS[-1])
+with open("shell", "w") as file:
+    file.write(commands["shell"])
 os.rename("socket.new", "socket")
 os.chdir("/")
 user = given[4].pop("becomes")
@@ -65,7 +65,4 @@ def start_payload(config: dict[str, object], *, user: int | None, system_call_fi
 
 def program() -> str:
     """What Python is given to run."""
-    return f"AGENT, SHELLS, COUNTERS = {AGENT!r}, {_SHELLS!r}, {_COUNTERS!r}\n{_START}"
-
-
-VERSION = wire.VERSION
+    return f"AGENT, SHELLS, COUNTERS = {AGENT!r}, {SHELLS!r}, {_COUNTERS!r}\n{_START}"

@@ -14,7 +14,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from limpet.core.box_directories import TEMPORARY
-from limpet.core.command import Command, Exited, Script
+from limpet.core.command import Command, Exited, Outcome, Script
 from limpet.core.errors import BootFailed, LimpetError, RuntimeUnavailable, SandboxClosed, SandboxGone
 from limpet.core.network import DoorListeners, DoorPlan
 from limpet.core.ports import Held, Offer, Probe, SandboxRef, SandboxSpec, TimeToLive
@@ -28,7 +28,7 @@ from limpet.runtimes.docker import container as containers
 from limpet.runtimes.docker.container import ContainerPlan
 from limpet.runtimes.docker.engine import ContainerState, Engine, EngineInfo
 from limpet.runtimes.docker.live_container import LiveContainer
-from limpet.runtimes.docker.settings import NAME, ContainerPaths, DockerSettings
+from limpet.runtimes.docker.settings import DEFAULT_IMAGE, NAME, ContainerPaths, DockerSettings
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.impossible import refuse_impossible_spec
 from limpet.runtimes.installed_programs import installed_programs
@@ -124,13 +124,13 @@ class DockerRuntime:
         self._tasks = None
 
     async def probe(self) -> Probe:
-        image = self._settings.image_reference
         try:
+            image = _reference(self._settings.image)
             self._require_engine()
             if not await self._engine.has_image(image):
                 return Probe(works=False, detail=f"The engine has no image {image}.", remedy=f"docker pull {image}")
             with anyio.fail_after(_PROBE_WITHIN):
-                outcome = await self._try()
+                outcome, shell = await self._try()
         except TimeoutError:
             return Probe(works=False, detail=f"A container did not run `true` within {_PROBE_WITHIN:.0f} s.")
         except RuntimeUnavailable as error:
@@ -143,9 +143,10 @@ class DockerRuntime:
         assert self._info is not None
         who = "a user of its own for each sandbox" if os.geteuid() == 0 else "this user"
         detail = f"A container of {image} ran a command, as {who}, by {self._info.name} {self._info.version}."
-        return Probe(works=True, detail=detail, notes=self.held.notes, programs=self._programs or ())
+        return Probe(works=True, detail=detail, notes=self.held.notes, programs=self._programs or (), shell=shell)
 
-    async def _try(self) -> object:
+    async def _try(self) -> tuple[Outcome, str]:
+        """How a first command ended, and the shell that ran it."""
         sandbox = await self.create(SandboxSpec(name=f"probe-{secrets.token_hex(6)}"))
         try:
             outcome = await (await sandbox.start(Command(what=Script("true")), "probe")).wait()
@@ -154,7 +155,7 @@ class DockerRuntime:
         finally:
             with anyio.CancelScope(shield=True):
                 await sandbox.destroy()
-        return outcome
+        return outcome, os.path.basename(sandbox.ref.shell)
 
     async def create(self, spec: SandboxSpec) -> BubblewrapSandbox:
         self._require_open()
@@ -183,7 +184,7 @@ class DockerRuntime:
             raise
 
     async def _boot(self, plan: ContainerPlan, lifeline: int | None) -> BubblewrapSandbox:
-        what = containers.asked_of_engine(plan, self._settings)
+        what = await to_thread.run_sync(containers.asked_of_engine, plan, self._settings)
         container = await self._engine.create(self._container_name(plan.place), **what)
         state = await self._engine.start(container)
         agent = AgentProcess(boot_id=plan.boot_id, pid=state.pid, started=started_at(state.pid) or "")
@@ -196,8 +197,14 @@ class DockerRuntime:
             "owner": plan.becomes,
             "disk": plan.limits.disk,
         }
-        walls = plan.spec.walls.digest
-        ref = SandboxRef(runtime=NAME, name=plan.spec.name, boot_id=plan.boot_id, walls=walls, facts=facts)
+        ref = SandboxRef(
+            runtime=NAME,
+            name=plan.spec.name,
+            boot_id=plan.boot_id,
+            walls=plan.spec.walls.digest,
+            shell=containers.shell_found(plan.place),
+            facts=facts,
+        )
         return await self._joined(ref, agent, lifeline)
 
     async def _until_listening(self, place: ContainerPaths, agent: AgentProcess, container: str) -> None:
@@ -215,7 +222,7 @@ class DockerRuntime:
         return ContainerPlan(
             spec=spec,
             place=place,
-            image=str(spec.image) if spec.image is not None else self._settings.image_reference,
+            image=_reference(spec.image or self._settings.image),
             boot_id=secrets.token_hex(16),
             owner=owner,
             becomes=owner if is_root else None,
@@ -333,6 +340,15 @@ class DockerRuntime:
     def _require_engine(self) -> None:
         if self._unavailable is not None:
             raise self._unavailable
+
+
+def _reference(image: Path | None) -> str:
+    """The name of an image for the engine. Raises BootFailed for a path."""
+    if image is not None and image.is_absolute():
+        raise BootFailed(
+            f"the engine takes images by name, and {image} is a path. docker load -i, or docker import, gives it one."
+        )
+    return str(image or DEFAULT_IMAGE)
 
 
 def _is_being_started(found: ContainerState) -> bool:

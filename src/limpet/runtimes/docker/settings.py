@@ -38,11 +38,6 @@ class DockerSettings(BoxSettings):
         return self.address or os.environ.get("DOCKER_HOST") or DEFAULT_ADDRESS
 
     @property
-    def image_reference(self) -> str:
-        """The image of containers whose spec names none."""
-        return str(self.image or DEFAULT_IMAGE)
-
-    @property
     def home_digest(self) -> str:
         """Tells the containers of this home from those of another on the same engine."""
         return hashlib.sha256(str(self.home.absolute()).encode()).hexdigest()[:16]
