@@ -15,14 +15,13 @@ from tests.support.gateway import Gateway
 STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
 
-def turns_of(program: Path, script: str, gateway: Gateway, **env: str) -> Any:
-    asked = json.dumps({"url": f"{gateway.url}/v1", "prompts": PROMPTS, "streamed": env.pop("streamed") == "yes"})
+def check_client(program: Path, script: str, gateway: Gateway, **env: str) -> None:
+    """Its turns, whole and streamed: in one process, since some of these clients take seconds to load."""
+    asked = json.dumps({"url": f"{gateway.url}/v1", "prompts": PROMPTS})
     kept = {"PATH": "/usr/bin:/bin", "OPENAI_API_KEY": "none needed", **env}
-    return run_json([str(program), str(HERE / "python" / script), asked], env=kept)
-
-
-def yes(streamed: bool) -> str:
-    return "yes" if streamed else "no"
+    whole, streamed = run_json([str(program), str(HERE / "python" / script), asked], env=kept)
+    check_turns(whole)
+    check_turns(streamed)
 
 
 @STREAMED
@@ -50,23 +49,19 @@ def test_openai_python(gateway: Gateway, streamed: bool, chained: bool) -> None:
     check_turns(texts)
 
 
-@STREAMED
 @pytest.mark.promise("history-brings-its-container-back")
 @pytest.mark.parametrize("script", ["agents_client.py", "pydantic_ai_client.py"])
-def test_clients_of_our_own_environment(gateway: Gateway, streamed: bool, script: str) -> None:
-    check_turns(turns_of(Path(sys.executable), script, gateway, streamed=yes(streamed)))
+def test_clients_of_our_own_environment(gateway: Gateway, script: str) -> None:
+    check_client(Path(sys.executable), script, gateway)
 
 
-@STREAMED
 @pytest.mark.promise("history-brings-its-container-back")
-def test_langchain(gateway: Gateway, streamed: bool) -> None:
-    program = python_client("langchain-openai==1.7.4")
-    check_turns(turns_of(program, "langchain_client.py", gateway, streamed=yes(streamed)))
+def test_langchain(gateway: Gateway) -> None:
+    check_client(python_client("langchain-openai==1.7.4"), "langchain_client.py", gateway)
 
 
-@STREAMED
 @pytest.mark.promise("history-brings-its-container-back")
-def test_litellm(gateway: Gateway, streamed: bool, tmp_path: Path) -> None:
+def test_litellm(gateway: Gateway, tmp_path: Path) -> None:
     program = python_client("litellm==1.109.1", "mcp==2.3.0")  # its Responses interface imports mcp
     env = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "HOME": str(tmp_path)}
-    check_turns(turns_of(program, "litellm_client.py", gateway, streamed=yes(streamed), **env))
+    check_client(program, "litellm_client.py", gateway, **env)

@@ -31,6 +31,10 @@ def ran(title: str, directory: Path, *, address: str = "") -> str:
     return done.stdout
 
 
+def test_each_example_is_run() -> None:
+    assert len(EXAMPLES) == MANUAL.count("\n```python\n") == MANUAL.count("\n```\n")
+
+
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_an_example_has_few_lines(title: str) -> None:
     assert len([line for line in EXAMPLES[title].splitlines() if line.strip()]) <= LINES
