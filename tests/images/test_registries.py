@@ -42,6 +42,7 @@ async def test_an_image_is_pulled_once_and_by_its_digest_too(tmp_path: Path, mod
         by_digest = await resolver.resolve(Path(f"{registry.name}:1@{digest(FILES['index.json'])}"))
 
     assert first == again == by_digest
+    assert first.id == json.loads(FILES["index.json"])["manifests"][0]["digest"]
     assert (first.root / "b").read_text() == "2"
     assert left_of(tmp_path) == []
 
@@ -85,10 +86,9 @@ async def test_plain_http_is_spoken_only_with_registries_that_are_named(tmp_path
 
 
 async def test_a_registry_that_hangs_holds_nobody_for_ever_and_a_cancelled_pull_ends_skopeo(tmp_path: Path) -> None:
+    with serving(Registry(FILES, "hangs")) as registry, pytest.raises(ImageUnusable, match="did not give it within"):
+        await pulling.pull(f"{registry.name}:1", tmp_path / "layout", plain_http=[registry.address], within=0.3)
     with serving(Registry(FILES, "hangs")) as registry:
-        with pytest.raises(ImageUnusable, match="did not give it within"):
-            await pulling.pull(f"{registry.name}:1", tmp_path / "layout", plain_http=[registry.address], within=0.3)
-        registry.hanging.clear()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ImageResolver(tmp_path, plain_http=[registry.address]).resolve, Path(f"{registry.name}:1"))
             with anyio.fail_after(20):

@@ -20,6 +20,7 @@ from limpet import wiring
 from limpet.config import load_config
 from limpet.core.errors import LimpetError
 from limpet.core.ports import Probe, Runtime
+from limpet.runtimes.images import registry
 from limpet.testing.run import run_suite
 from limpet.testing.suite import Failed, GapClosed, KnownGap, Passed, Skipped
 
@@ -103,9 +104,14 @@ async def _look_at(name: str, *, suite: bool) -> Finding:
                 verdict = await _judge(runtime)
     except LimpetError as error:
         probe = Probe(works=False, detail=error.message)
-    return Finding(
-        name=name, works=probe.works, detail=probe.detail, remedy=probe.remedy, notes=probe.notes, suite=verdict
-    )
+    notes = (*probe.notes, *_about_images(name))
+    return Finding(name=name, works=probe.works, detail=probe.detail, remedy=probe.remedy, notes=notes, suite=verdict)
+
+
+def _about_images(runtime: str) -> tuple[str, ...]:
+    """What is missing for images from registries, where that runtime takes them from Limpet's store."""
+    reason = registry.missing() if runtime == "bubblewrap" else None
+    return () if reason is None else (f"{reason}.",)
 
 
 async def _judge(runtime: Runtime) -> Verdict:

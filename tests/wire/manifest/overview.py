@@ -217,7 +217,7 @@ OVERVIEW = (
         lines=span(34, 36),
         decided="bubblewrap's keys",
         says=(
-            "`[features.shell]` takes `image` (a root directory, the host's `/usr` by default), `cpus` (1) and "
+            "`[features.shell]` takes `image` (a root directory, an archive or a name, the host's `/usr` by default), `cpus` (1) and "
             "`memory_mb` (512) for `bubblewrap`."
         ),
     ),

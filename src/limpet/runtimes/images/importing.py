@@ -9,13 +9,12 @@ from limpet.runtimes.images import documents
 from limpet.runtimes.images.blobs import stat_of
 from limpet.runtimes.images.documents import Descriptor, ImageConfig
 from limpet.runtimes.images.layer_stream import layer_stream
-from limpet.runtimes.images.sources import DirectoryParts, ImageParts, archive, open_regular
+from limpet.runtimes.images.sources import MOST_NAMES, DirectoryParts, ImageParts, PulledParts, archive, open_regular
 from limpet.runtimes.images.store import ImageStore, StoredImage
 from limpet.runtimes.images.unpacking import unpack
 
 LAYOUT = "index.json"
-_DOCKER = "manifest.json"
-_MOST_NAMES = 5000  # of an archive of an image; a tar with more is one of a root file system
+_DOCKER = PULLED = "manifest.json"
 _DEEPEST_INDEX = 4
 
 
@@ -43,6 +42,15 @@ class ImageImport:
             found = documents.chosen(manifest)
         else:
             raise ImageUnusable("its indexes lie in each other without end")
+        return self._from_manifest(parts, content)
+
+    def from_pulled(self, directory: Path) -> StoredImage:
+        """From what `registry.pull` wrote."""
+        parts = PulledParts(directory)
+        return self._from_manifest(parts, self._read(parts, PULLED))
+
+    def _from_manifest(self, parts: ImageParts, content: bytes) -> StoredImage:
+        manifest = documents.parsed(content, "its manifest")
         described, layers = documents.parts_of(manifest, self._bounds.max_layers)
         config = documents.config_of(
             documents.parsed(self._document(parts, described), "its configuration"), len(layers)
@@ -52,7 +60,7 @@ class ImageImport:
 
     def _from_file(self, path: Path) -> StoredImage:
         names = self._names(path)
-        if LAYOUT not in names and _DOCKER not in names:
+        if len(names) == MOST_NAMES or (LAYOUT not in names and _DOCKER not in names):
             return self._from_root(path)
         with archive(path) as parts:
             return self.from_layout(parts) if LAYOUT in names else self._from_docker(parts)
@@ -64,7 +72,7 @@ class ImageImport:
         with layer_stream(path, self._bounds) as stream:
             try:
                 with tarfile.open(fileobj=stream, mode="r:", errors="surrogateescape") as tar:  # type: ignore[call-overload]  # what it uses of a file
-                    while len(found) < _MOST_NAMES and (member := tar.next()) is not None:
+                    while len(found) < MOST_NAMES and (member := tar.next()) is not None:
                         tar.members = []
                         found.add(member.name.removeprefix("./"))
             except (tarfile.TarError, RecursionError, ValueError, OverflowError) as error:

@@ -35,8 +35,8 @@ class PullRoom:
         return room
 
     @property
-    def layout(self) -> Path:
-        return self.directory / "layout"
+    def image(self) -> Path:
+        return self.directory / "image"
 
     def remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)

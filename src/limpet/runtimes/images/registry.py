@@ -40,8 +40,10 @@ def missing() -> str | None:
     return None if shutil.which(PROGRAM) else f"{PROGRAM} is not installed, so no image can be pulled: {REMEDY}"
 
 
-async def pull(name: str, layout: Path, *, plain_http: Collection[str] = (), within: float = PULLED_WITHIN) -> None:
-    """Copy the image for this machine into a new OCI layout at `layout`. `plain_http` are the registries that may be asked without TLS.
+async def pull(name: str, directory: Path, *, plain_http: Collection[str] = (), within: float = PULLED_WITHIN) -> None:
+    """Copy the image for this machine into a new directory, as it is: `manifest.json`, and its parts by their digests' digits. So its
+    digest stays what its registry says; an OCI layout would have its layers compressed and its manifest converted. `plain_http` are the
+    registries that may be asked without TLS.
 
     Raises ImageUnusable in skopeo's words; cancelled, skopeo is ended. What it wrote is the caller's to remove.
     """
@@ -55,11 +57,13 @@ async def pull(name: str, layout: Path, *, plain_http: Collection[str] = (), wit
         words.append("--src-tls-verify=false")
     # Of a name with a tag and a digest the digest decides, and skopeo takes no other.
     named = re.sub(r":[^:/@]+@", "@", name)
-    environment = {key: value for key, value in os.environ.items() if key in _PASSED} | {"TMPDIR": str(layout.parent)}
+    environment = {key: value for key, value in os.environ.items() if key in _PASSED} | {
+        "TMPDIR": str(directory.parent)
+    }
     try:
         with anyio.fail_after(within):
             done = await anyio.run_process(
-                [*words, f"docker://{named}", f"oci:{layout}:image"],
+                [*words, f"docker://{named}", f"dir:{directory}"],
                 check=False,
                 stdin=subprocess.DEVNULL,
                 env=environment,

@@ -11,7 +11,6 @@ from limpet.core.image_errors import ImageUnusable
 from limpet.runtimes.images import registry
 from limpet.runtimes.images.importing import LAYOUT, ImageImport, fingerprint
 from limpet.runtimes.images.pulls import PullRoom
-from limpet.runtimes.images.sources import DirectoryParts
 from limpet.runtimes.images.store import ImageStore, StoredImage
 
 
@@ -80,15 +79,15 @@ class ImageResolver:
     async def _pulled(self, name: str) -> StoredImage:
         room = await to_thread.run_sync(PullRoom.make, self.store.directory)
         try:
-            await registry.pull(name, room.layout, plain_http=self._plain_http)
-            return await to_thread.run_sync(self._taken, room.layout, name)
+            await registry.pull(name, room.image, plain_http=self._plain_http)
+            return await to_thread.run_sync(self._taken, room.image, name)
         finally:
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(room.remove)
 
-    def _taken(self, layout: Path, name: str) -> StoredImage:
+    def _taken(self, pulled: Path, name: str) -> StoredImage:
         with self.store.changing():
-            image = ImageImport(self.store).from_layout(DirectoryParts(layout))
+            image = ImageImport(self.store).from_pulled(pulled)
             self.store.call(name, image)
             return replace(image, name=name)
 

@@ -13,6 +13,8 @@ from typing import BinaryIO, Protocol, cast
 
 from limpet.core.image_errors import ImageUnusable
 
+MOST_NAMES = 5000  # of an archive of an image; a tar with more is one of a root file system
+
 
 class ImageParts(Protocol):
     """Files by their names, such as `index.json` and `blobs/sha256/…`."""
@@ -37,12 +39,23 @@ class DirectoryParts:
         return open_regular(self._root / name, name)
 
 
+class PulledParts(DirectoryParts):
+    """Of a directory that skopeo wrote: a part lies there under the digits of its digest."""
+
+    def open(self, name: str) -> BinaryIO:
+        return super().open(os.path.basename(name))
+
+
 class TarParts:
     """Of an archive. Where a name stands there twice, the last counts; a link to another name in it (docker's) is that other file."""
 
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
-        self._members = {os.path.normpath(member.name): member for member in tar.getmembers()}
+        self._members: dict[str, tarfile.TarInfo] = {}
+        while (member := tar.next()) is not None:
+            self._members[os.path.normpath(member.name)] = member
+            if len(self._members) > MOST_NAMES:
+                raise ImageUnusable(f"it has more than {MOST_NAMES} files, which no archive of an image has")
 
     def has(self, name: str) -> bool:
         return name in self._members
