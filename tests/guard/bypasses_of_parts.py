@@ -116,4 +116,12 @@ OF_PARTS = [
     "shopt -s expand_aliases; alias ls=rm\nls x",
     "cat <<< $(rm x)",
     "cat <<'E'\nE\nrm x",
+    "OPTARG=ls; getopts r: v -r rm; $OPTARG x",
+    "MAPFILE=ls; mapfile -t <<< rm; $MAPFILE x",
+    "BASH_REMATCH=ls; [[ rm =~ rm ]]; $BASH_REMATCH x",
+    "REPLY=ls; read <<< rm; $REPLY x",
+    "v=ls; printf -v v %s rm; $v x",
+    "v=ls; unset v; ${v:-rm} x",
+    "v=ls; for v in rm; do :; done; $v x",
+    "v=ls; : $((v=1)) ${w:=rm}; $w x",
 ]

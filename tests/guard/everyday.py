@@ -4,7 +4,7 @@ TOOLS = frozenset(
     """
     ls cat wc grep egrep rg head tail sort uniq cut tr find sed awk xargs diff stat file du df echo printf test [ cd pwd read true
     false date mkdir touch cp mv rm ln tee chmod tar gzip git python3 pytest npm node make jq curl sleep env timeout which basename
-    dirname seq set export kill sha256sum xxd realpath mktemp command nproc ./gradlew unset local
+    dirname seq set export kill sha256sum xxd realpath mktemp command nproc ./gradlew unset local getopts mapfile
     """.split()
 )
 UNDER_AN_ALLOWLIST = [
@@ -126,6 +126,9 @@ UNDER_AN_ALLOWLIST = [
     "[[ $v =~ ^[0-9]+$ ]] && echo ${BASH_REMATCH[0]}",
     "echo {1..3} {a..c}",
     "v=1; echo $((v << 2))",
+    "i=0; let i=i+1; echo $i",
+    'while getopts ab: o; do echo "$o"; done',
+    "mapfile -t lines < f; echo ${#lines[@]}",
 ]
 READONLY = [
     "ls -la src",

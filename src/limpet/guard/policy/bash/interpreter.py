@@ -41,7 +41,13 @@ from limpet.guard.policy.bash.tree import (
     Word,
     WordIter,
 )
-from limpet.guard.policy.bash.variables import is_name, is_obeyed_unexported, rules_bash, rules_programs
+from limpet.guard.policy.bash.variables import (
+    is_harmless_locale,
+    is_name,
+    is_obeyed_unexported,
+    rules_bash,
+    rules_programs,
+)
 from limpet.guard.policy.bash.words import Piece, fields, text_of
 
 Out = tuple[ShellState, ShellState]  # after success, after failure
@@ -368,7 +374,7 @@ class Interpreter:
     ) -> bool:
         """Whether the script may set this variable; a doubt where not. `text` is its new value where it is known."""
         obeyed = rules_programs(name) if is_exported else is_obeyed_unexported(name)
-        if not obeyed or simple_commands.is_harmless(name, text):
+        if not obeyed or is_harmless_locale(name, text):
             return True
         variable = "" if rules_bash(name) else name
         why = f"{name} changes what other commands do"

@@ -20,7 +20,6 @@ from limpet.guard.policy.bash.tree import (
     Stmt,
     Word,
 )
-from limpet.guard.policy.bash.variables import is_harmless_locale
 from limpet.guard.policy.bash.words import Field, Inner, fields, text_of
 
 Out = tuple[ShellState, ShellState]
@@ -144,9 +143,7 @@ def _assign(script: CommandContext, assign: Assign, state: ShellState, *, is_exp
     values = _assigned(script, assign, state)
     text = next(iter(values))[0] if values is not None and len(values) == 1 else None
     script.assign(name, state, source=source, is_exported=is_exported, text=text)
-    if assign.append:
-        values = NUMBERS if is_number(values) and is_number(state.value(name)) else None
-    if assign.index is not None:
+    if assign.append or assign.index is not None:
         values = NUMBERS if is_number(values) and is_number(state.value(name)) else None
     state.set(name, values)
 
@@ -235,11 +232,6 @@ def is_plain_function(name: str) -> bool:
     """Whether a function of this name, once defined, surely answers to it: bash takes no name with quotes, and in its POSIX mode
     special builtins go before functions."""
     return _FUNCTION.fullmatch(name) is not None and not is_builtin(name)
-
-
-def is_harmless(name: str, text: str | None) -> bool:
-    """A value of a variable that otherwise may not be set."""
-    return is_harmless_locale(name, text)
 
 
 def is_bomb(name: str, body: Stmt) -> bool:
