@@ -67,19 +67,23 @@ class Bare:
         self.connection.execute("COMMIT")
 
 
-async def _response(db: Database) -> str:
-    record = ResponseRecord(
+def record_of(owner: str) -> ResponseRecord:
+    """A new response that this process carries."""
+    return ResponseRecord(
         id=new_id("resp"),
         tenant="default",
         status="in_progress",
         model="m",
         provider="p",
         created_at=1,
-        owner="bench",
+        owner=owner,
         request={},
         input=[],
     )
-    return (await Responses(db).insert(record)).id
+
+
+async def _response(db: Database) -> str:
+    return (await Responses(db).insert(record_of("bench"))).id
 
 
 def _entry(seq: int) -> Entry:
