@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
@@ -100,14 +100,15 @@ async def _resumed(scale: Scale) -> Line:
                 '[server]\nlog_level = "warning"\n[features.shell]\ntype = "memory"\n'
             )
             async with _serving(file) as process, httpx2.AsyncClient(trust_env=False, timeout=60.0) as client:
-                ids = [await _begun(client, process.said) for _ in range(count)]
+                for _ in range(count):
+                    await _begin(client, process.said)
                 os.kill(process.pid, signal.SIGKILL)
             begun = time.perf_counter()
-            async with _serving(file) as process, httpx2.AsyncClient(trust_env=False, timeout=60.0) as client:
+            async with _serving(file):
                 ready = time.perf_counter() - begun
                 with anyio.fail_after(PATIENCE):
-                    for response_id in ids:
-                        await _ended(client, f"{process.said}/v1/responses/{response_id}")
+                    while _completed(directory / "home" / "limpet.db") < count:  # noqa: ASYNC110 - another process writes it
+                        await anyio.sleep(0.1)
                 taken = time.perf_counter() - begun
     name = f"{count} interrupted runs at their end after a restart"
     return Row(name=name, ours=taken, beside="the same gateway ready", floor=ready, unit="s", n=count, target="≤ 10 s")
@@ -121,17 +122,13 @@ async def _serving(file: Path) -> AsyncIterator[RunningProgram]:
         yield RunningProgram(process.said.removeprefix("limpet serves "), process.pid)
 
 
-async def _begun(client: httpx2.AsyncClient, url: str) -> str:
+async def _begin(client: httpx2.AsyncClient, url: str) -> None:
     body = {"model": "bench/m", "input": "hi", "background": True}
-    response_id: str = (await client.post(f"{url}/v1/responses", json=body)).raise_for_status().json()["id"]
-    return response_id
+    (await client.post(f"{url}/v1/responses", json=body)).raise_for_status()
 
 
-async def _ended(client: httpx2.AsyncClient, url: str) -> None:
-    while True:
-        status = (await client.get(url)).raise_for_status().json()["status"]
-        if status == "completed":
-            return
-        if status not in ("queued", "in_progress"):
-            raise RuntimeError(f"A run ended {status}.")
-        await anyio.sleep(0.05)
+def _completed(file: Path) -> int:
+    """Read from the database, so that to ask costs the gateway nothing."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+        found: int = connection.execute("SELECT count(*) FROM responses WHERE status = 'completed'").fetchone()[0]
+    return found

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Connection, Row, Update, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Update, bindparam, func, insert, select, update
 
 from limpet.core.clock import MICROSECONDS
 from limpet.core.errors import StoreFailed
@@ -18,6 +18,19 @@ from limpet.store.tables import containers, counters
 
 # Fewer than any dialect allows in one statement.
 AT_ONCE = 500
+# A turn uses its container several times. Each of these statements is built once: to build them cost as much as to execute them.
+_THIS = (containers.c.id == bindparam("used_id"), containers.c.tenant == bindparam("used_tenant"))
+_USED = select(containers).where(*_THIS)
+_USE = (
+    update(containers)
+    .where(
+        *_THIS,
+        containers.c.status == "running",
+        containers.c.last_active_at + containers.c.idle_ttl * MICROSECONDS >= bindparam("used_at"),
+        containers.c.last_active_at < bindparam("used_at"),
+    )
+    .values(last_active_at=bindparam("used_at"))
+)
 USERS = {"tenant": "default", "name": "user_id"}
 
 
@@ -112,8 +125,9 @@ class Containers:
 
     async def get(self, tenant: str, id: str) -> ContainerRecord | None:
         """In whatever status it is."""
-        found = await self._all(containers.c.id == id, containers.c.tenant == tenant)
-        return found[0] if found else None
+        this = {"used_id": id, "used_tenant": tenant}
+        row = await self._db.read(lambda connection: connection.execute(_USED, this).one_or_none())
+        return None if row is None else record_of(ContainerRecord, row)
 
     async def get_any(self, id: str) -> ContainerRecord | None:
         """The container of any tenant. Internal use only: a client's request must go through `get`."""
@@ -137,10 +151,14 @@ class Containers:
     async def use(self, tenant: str, id: str, at: int) -> ContainerRecord | None:
         """The container in whatever status it is. Running, and within its idle time at that time, it was used then; never moves its
         last activity back."""
-        this = (containers.c.id == id, containers.c.tenant == tenant)
-        ends_at = containers.c.last_active_at + containers.c.idle_ttl * MICROSECONDS
-        alive = (containers.c.status == "running", ends_at >= at, containers.c.last_active_at < at)
-        return await self._changed(update(containers).where(*this, *alive).values(last_active_at=at), *this)
+        this = {"used_id": id, "used_tenant": tenant}
+
+        def work(connection: Connection) -> Row[Any] | None:
+            connection.execute(_USE, this | {"used_at": at})
+            return connection.execute(_USED, this).one_or_none()
+
+        row = await self._db.write(work)
+        return None if row is None else record_of(ContainerRecord, row)
 
     async def idle(self, now: int) -> list[ContainerRecord]:
         """The running containers whose idle time to live has passed, oldest first."""

@@ -3,11 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, insert, select, update
 
 from limpet.store.database import Database
 from limpet.store.records import columns_of, record_of
 from limpet.store.tables import executions
+
+# Of every command. Built once: to build a statement costs as much as to execute it.
+_INTEND = insert(executions)
+_FINISH = (
+    update(executions)
+    .where(executions.c.exec_id == bindparam("ended_id"), executions.c.finished_at.is_(None))
+    .values(outcome=bindparam("ended_as"), finished_at=bindparam("ended_at"))
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,14 +45,12 @@ class Executions:
     async def intend(self, execution: Execution) -> None:
         """Write down that it is about to start. StoreFailed, and nothing may be started, if that is not on disk or the id was
         written down before."""
-        query = insert(executions).values(columns_of(execution))
-        await self._db.write(lambda connection: connection.execute(query))
+        await self._db.write(lambda connection: connection.execute(_INTEND, columns_of(execution)))
 
     async def finish(self, exec_id: str, outcome: dict[str, Any], at: int) -> bool:
         """How it ended, and when. The first word holds: False, and nothing changed, if it has one or is not there."""
-        where = (executions.c.exec_id == exec_id, executions.c.finished_at.is_(None))
-        query = update(executions).where(*where).values(outcome=outcome, finished_at=at)
-        return await self._db.write(lambda connection: connection.execute(query).rowcount > 0)
+        ended = {"ended_id": exec_id, "ended_as": outcome, "ended_at": at}
+        return await self._db.write(lambda connection: connection.execute(_FINISH, ended).rowcount > 0)
 
     async def of_response(self, response_id: str) -> list[Execution]:
         """All of a response, in the order of their intents."""
