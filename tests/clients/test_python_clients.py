@@ -57,11 +57,11 @@ def test_clients_of_our_own_environment(gateway: Gateway, script: str) -> None:
 
 @pytest.mark.promise("history-brings-its-container-back")
 def test_langchain(gateway: Gateway) -> None:
-    check_client(python_client("langchain-openai==1.7.4"), "langchain_client.py", gateway)
+    check_client(python_client("langchain-openai==1.7.3"), "langchain_client.py", gateway)
 
 
 @pytest.mark.promise("history-brings-its-container-back")
 def test_litellm(gateway: Gateway, tmp_path: Path) -> None:
-    program = python_client("litellm==1.109.1", "mcp==2.3.0")  # its Responses interface imports mcp
+    program = python_client("litellm==1.106.2", "mcp==2.3.0")  # its Responses interface imports mcp
     env = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "HOME": str(tmp_path)}
     check_client(program, "litellm_client.py", gateway, **env)
