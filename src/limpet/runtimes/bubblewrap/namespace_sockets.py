@@ -1,14 +1,15 @@
 """Enters a box's network namespace and opens sockets there, which stay in it wherever they are used.
 
 In a thread of its own where this process is root: a thread may enter the namespace alone. An ordinary user must enter the user namespace
-that owns it first, which only a process of one thread may do (setns(2)): this file is then run as a program, which hands the sockets out
-and ends. Standard library only. Nothing of the box's is run, read or believed here.
+that owns it first, which only a process of one thread may do (setns(2)): this file is then run as a program, which makes a process for
+each request that hands the sockets out and ends. Standard library only. Nothing of the box's is run, read or believed here.
 """
 
 import ctypes
 import fcntl
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -27,6 +28,7 @@ _ADDRESS, _LOCAL = 1, 2
 _HEADER, _ADDRESS_HEADER, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BBBBI"), struct.Struct("=HH4s")
 
 _WITHIN = 10.0
+_DONE, _MOST_ANSWER, _MOST_REQUEST = b".", 4096, 65_536
 MOST_SOCKETS = 200  # at most 253 descriptors go in one message (SCM_MAX_FD)
 
 
@@ -70,26 +72,72 @@ def open_in_thread(namespace: int, request: Request) -> list[socket.socket]:
 
 def _open_in_program(namespace: int, request: Request) -> list[socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
-        words = [sys.executable, "-I", "-S", __file__, str(namespace), str(theirs.fileno()), json.dumps(request)]
+    with ours:
+        with theirs:
+            WARM_PROGRAM.hand(json.dumps(request).encode(), [namespace, theirs.fileno()])
+        ours.settimeout(_WITHIN)
         try:
-            done = subprocess.run(
-                words,
-                check=False,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                pass_fds=(namespace, theirs.fileno()),
-                env={},
-                timeout=_WITHIN,
-            )
-        except subprocess.TimeoutExpired as error:
+            said, descriptors, _, _ = socket.recv_fds(ours, _MOST_ANSWER, MOST_SOCKETS + 1)
+        except TimeoutError as error:
             raise OSError(f"entering a box's network took longer than {_WITHIN:g} s") from error
-        if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            raise OSError(said[-1] if said else "the program that enters a box's network ended")
-        ours.setblocking(False)
-        _, descriptors, _, _ = socket.recv_fds(ours, 1, MOST_SOCKETS + 1)
-    return [socket.socket(fileno=each) for each in descriptors]
+    opened = [socket.socket(fileno=each) for each in descriptors]
+    if said != _DONE:
+        raise OSError(said.decode(errors="replace") or "the program that enters a box's network ended")
+    return opened
+
+
+class WarmProgram:
+    """This file as a program that waits for requests: to start Python takes longer than all that it does then. It is started by the first
+    request, once for this process, and ends with it, however that is."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._channel: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its number, once it was started."""
+        return None if self._process is None else self._process.pid
+
+    def hand(self, message: bytes, descriptors: Sequence[int]) -> None:
+        """Give it a request, with the namespace and where to answer. Raises OSError."""
+        with self._turn:
+            try:
+                if self._channel is not None:
+                    socket.send_fds(self._channel, [message], descriptors)
+                    return
+            except OSError:  # it was killed: another one takes its place
+                self._end()
+            socket.send_fds(self._start(), [message], descriptors)
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            words = [sys.executable, "-I", "-S", __file__, str(theirs.fileno())]
+            self._process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env={},
+                cwd="/",
+                start_new_session=True,  # what is typed in this process's terminal is not for it
+            )
+        self._channel = ours
+        return ours
+
+    def _end(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+WARM_PROGRAM = WarmProgram()
 
 
 def _enter(namespace: int, kind: int) -> None:
@@ -140,14 +188,35 @@ def _add_addresses(addresses: Sequence[str]) -> None:
                 raise OSError(-code, f"giving {address} to a box: {os.strerror(-code)}")
 
 
-def _hand_out(namespace: int, channel: int, request: Request) -> None:
-    """The program: enter the owner of the network namespace, then it, and send the sockets through the channel."""
-    _enter(fcntl.ioctl(namespace, _OWNER_OF_NAMESPACE), _NEW_USER)
-    _enter(namespace, _NEW_NETWORK)
-    with socket.socket(fileno=channel) as out:
-        opened = _open(request)  # a socket that is named by nothing is closed
-        socket.send_fds(out, [b"."], [each.fileno() for each in opened])
+def _serve(channel: socket.socket) -> None:
+    """The program: a process for each request, until the other side is gone."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # they are waited for by the kernel
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(channel, _MOST_REQUEST, 2)
+        if not message:
+            return
+        if os.fork() == 0:
+            try:
+                channel.close()
+                _answer(message, *descriptors)
+            finally:
+                os._exit(0)
+        for each in descriptors:
+            os.close(each)
+
+
+def _answer(message: bytes, namespace: int, reply: int) -> None:
+    """Enter the owner of the network namespace, then it, and send the sockets, or why there are none."""
+    with socket.socket(fileno=reply) as out:
+        try:
+            _enter(fcntl.ioctl(namespace, _OWNER_OF_NAMESPACE), _NEW_USER)
+            _enter(namespace, _NEW_NETWORK)
+            opened = _open(Request(*json.loads(message)))  # a socket that is named by nothing is closed
+            socket.send_fds(out, [_DONE], [each.fileno() for each in opened])
+        except OSError as error:
+            out.send(str(error).encode()[:_MOST_ANSWER])
 
 
 if __name__ == "__main__":
-    _hand_out(int(sys.argv[1]), int(sys.argv[2]), Request(*json.loads(sys.argv[3])))
+    with socket.socket(fileno=int(sys.argv[1])) as given:
+        _serve(given)
