@@ -46,15 +46,12 @@ def place_of(events: list[Json]) -> int:
     return [event.get("item", {}).get("type") for event in events].index("apply_patch_call_output")
 
 
-def test_a_patch_is_applied_once(tmp_path: Path, every_event: bool) -> None:
+def test_a_patch_is_applied_once(tmp_path: Path) -> None:
     """Killed before its output is told: with the result on disk, and with the intent alone, where the file says whether it was written."""
     with scripted_provider() as provider, lasting(tmp_path, config=config_of(provider)) as gateway:
         provider.play(*[patching] * 1000)
         wanted = undisturbed(gateway, BODY)
         place = place_of(wanted)
-        for point in [KillPoint(seq, before=before) for seq in range(len(wanted) - 1) for before in (False, True)]:
-            if every_event:
-                check_goes_on(gateway, BODY, point, wanted)
         check_goes_on(gateway, BODY, KillPoint(place, before=True), wanted)
         for found, status in ((AFTER, "completed"), (BEFORE, "completed"), (b"other\n", "failed")):
             whole = gone_on_from_an_intent(gateway, place, found)

@@ -7,10 +7,11 @@ from typing import Any
 import openai
 import pytest
 
+from limpet.responses.failures import closed_item
 from tests.support.gateway import Gateway, running
 from tests.support.providers.turns import FunctionCall, Raw, Said, reply
 from tests.wire.conftest import RUNTIME
-from tests.wire.schema import check_event, check_response
+from tests.wire.schema import check_event, check_response, problems_of
 from tests.wire.voices import KEY, KEY_VARIABLE, Voice, section_of
 
 TOOLS: Any = [{"type": "shell"}, {"type": "apply_patch"}]
@@ -208,3 +209,8 @@ patterns = ["canary-[a-z]+"]
         log = gateway.log.read_text()
         assert log.count("shell_audit") == 3
         assert log.count("denied") == 1
+
+
+def test_a_call_that_broke_off_has_a_status_that_strict_clients_know() -> None:
+    item = {"id": "apc_1", "type": "apply_patch_call", "status": "in_progress", "call_id": "c", "operation": DELETE}
+    assert problems_of("OutputItem", closed_item(item)) == []

@@ -11,7 +11,10 @@ UNFORESEEN = "The gateway failed in a way that it did not foresee; its log says 
 
 
 def closed_item(item: Json, exit_code: int = exit_codes.LOST) -> Json:
-    """An item that broke off, as it is shown: `incomplete`, with what there was. `exit_code` is that of a command without an outcome."""
+    """An item that broke off, as it is shown: `incomplete`, with what there was. `exit_code` is that of a command without an outcome.
+    The items of `apply_patch` know no such status, and keep theirs."""
+    if str(item.get("type")).startswith("apply_patch_call"):
+        return item
     closed = {**item, "status": "incomplete"}
     if item.get("type") == "shell_call_output":
         closed["output"] = [_closed_entry(entry, exit_code) for entry in item.get("output", [])]
