@@ -54,6 +54,20 @@ def test_a_gateway_goes_on_with_another_database(tmp_path: Path, postgres: Any, 
         _answers_as_before(gateway.start(), response)
 
 
+def test_a_database_that_gateways_of_other_homes_serve_from_is_not_moved(tmp_path: Path, postgres: Any) -> None:
+    with postgres.database() as url:
+        name = url.rpartition("/")[2]
+        now = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+        postgres.query(name, f"INSERT INTO nodes (home, tenant, seen_at) VALUES ('home_other', 'default', {now})")
+        here = {"LIMPET_DATABASE__URL": url, "LIMPET_SERVER__SECRET_KEY": "any"}
+        move = ("db", "move", "--to", f"sqlite:{tmp_path}/moved.db")
+        refused = limpet(tmp_path / "home", *move, env=here, code=2)
+        assert "home_other" in refused
+        assert not (tmp_path / "moved.db").exists()
+        postgres.query(name, "UPDATE nodes SET seen_at = seen_at - 16000000")
+        assert "the old database is as it was" in limpet(tmp_path / "home", *move, env=here)
+
+
 def _answers_as_before(gateway: Gateway, before: Any) -> None:
     client = gateway.client()
     assert client.responses.retrieve(before.id) == before

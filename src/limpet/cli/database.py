@@ -11,12 +11,15 @@ import anyio
 from limpet.config import Config, load_config
 from limpet.core.errors import ConfigInvalid
 from limpet.store import backup
+from limpet.store.backend import Backend
 from limpet.store.database import backend_of
 from limpet.store.home import HomeLock, home_id, prepare_home
+from limpet.store.nodes import alive_in
 from limpet.store.schema import head
 from limpet.store.settings import DatabaseSettings
 from limpet.wiring.logs import protect_secrets
 
+ALIVE = 15.0  # seconds: three heartbeats of a gateway
 FILES = "Files that are kept in directories or in a bucket, and LIMPET_HOME/key, are not in it: see docs/operating.md."
 
 
@@ -47,7 +50,7 @@ def check(config: Path | None) -> int:
 
 
 def move(target: str, config: Path | None) -> None:
-    """Copies every row to an empty database. The lock is this home's: stop the gateways of other homes on it before."""
+    """Copies every row to an empty database. The lock is this home's; gateways of other homes must have stopped ALIVE seconds before."""
     settings = _settings(config)
     wanted = DatabaseSettings(url=target)
     for _, problem in wanted.conflicts():
@@ -55,6 +58,7 @@ def move(target: str, config: Path | None) -> None:
     source = backend_of(settings.database, home=settings.home)
     if source.version() is None:
         raise ConfigInvalid("limpet db move", "[database] url", f"{source.shown} has no data to be moved")
+    _refuse_living(source)
     count = _alone(settings, lambda home: backup.moved(source, backend_of(wanted, home=settings.home), home=home))
     shown = backend_of(wanted, home=settings.home).shown
     print(
@@ -63,6 +67,17 @@ def move(target: str, config: Path | None) -> None:
     key = settings.home / "key"
     if not settings.server.secret_key and key.exists():
         print(f"Set server.secret_key to what {key} holds: sealed secrets open with it.")
+
+
+def _refuse_living(source: Backend) -> None:
+    """ConfigInvalid where other gateways write to it: what they write during the copy would be lost."""
+    if not source.is_shared:
+        return
+    with source.snapshot() as connection:
+        living = alive_in(connection, within=ALIVE)
+    if living:
+        problem = f"gateways serve from {source.shown}, or did {ALIVE:g} s ago ({', '.join(living)}); stop them, then try again"
+        raise ConfigInvalid("limpet db move", "[database] url", problem)
 
 
 def make_backup(file: Path, config: Path | None) -> None:

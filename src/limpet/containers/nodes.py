@@ -11,6 +11,7 @@ from limpet.core.errors import StoreError
 from limpet.store.nodes import NodeRecord, Nodes
 
 BEATS = 4  # within the silence after which a gateway counts as gone
+MOST_PAUSE = 5.0  # seconds between two heartbeats
 PAUSE = 0.2  # seconds between two looks at one that is late
 log = structlog.get_logger()
 
@@ -59,7 +60,7 @@ class NodeDirectory:
 
     async def _announce_for_ever(self) -> None:
         while True:
-            await anyio.sleep(self.silence / BEATS)
+            await anyio.sleep(min(self.silence / BEATS, MOST_PAUSE))
             try:
                 await self._nodes.read_clock()
                 await self._announce()

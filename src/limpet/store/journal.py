@@ -222,6 +222,8 @@ class Journal:
         except self._writer.failures as error:
             if len(logs) == 1:
                 return {logs[0]: self._db.backend.explain(error)}
+            if self._db.backend.is_lost(error):
+                return self._commit_fenced(batch, logs, self._db.backend.explain(error))
         else:
             return {}
         # One log must not take the others down with it: each in a transaction of its own.
@@ -229,6 +231,15 @@ class Journal:
         for log in logs:
             failed |= self._commit([piece for piece in batch if piece.log is log])
         return failed
+
+    def _commit_fenced(self, batch: list[_Piece], logs: Sequence[OpenJournal], reason: str) -> dict[OpenJournal, str]:
+        """The server is gone. The writer has waited for it, once for all logs, unless one of them was without a fence: that one fails, and
+        the others are tried again without it."""
+        fenced = [log for log in logs if log.epoch is not None]
+        if len(fenced) == len(logs):
+            return dict.fromkeys(logs, reason)
+        failed = {log: reason for log in logs if log.epoch is None}
+        return failed | self._commit([piece for piece in batch if piece.log.epoch is not None]) if fenced else failed
 
     def _insert(self, writer: JournalWriter, batch: list[_Piece], logs: Sequence[OpenJournal]) -> None:
         writer.commit(

@@ -7,7 +7,7 @@ Times are kept by the database's clock, in microseconds UTC.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from limpet.core.clock import MICROSECONDS
 from limpet.store.database import Database
@@ -64,3 +64,12 @@ class Nodes:
     async def read_clock(self) -> None:
         """Compare this machine's clock with the database's again."""
         await self._db.read_clock()
+
+
+def alive_in(connection: Connection, *, within: float) -> list[str]:
+    """The homes of the gateways that share this database of PostgreSQL and were alive within so many seconds."""
+    if not inspect(connection).has_table(nodes.name):
+        return []
+    since = text("(extract(epoch FROM clock_timestamp()) - :within) * 1000000")
+    query = select(nodes.c.home).where(nodes.c.seen_at > since).order_by(nodes.c.home)
+    return list(connection.execute(query, {"within": within}).scalars())
