@@ -205,7 +205,7 @@ def test_local_needs_to_be_meant(limpet: Limpet) -> None:
     assert (done.returncode, "--unsafe-local" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("name, word", [("docker", "not built yet"), ("dokcer", "not a runtime")])
+@pytest.mark.parametrize("name, word", [("microsandbox", "not built yet"), ("dokcer", "not a runtime")])
 def test_a_runtime_that_is_not_there_is_refused(limpet: Limpet, name: str, word: str) -> None:
     done = limpet("run", "--runtime", name, "--", "true")
     assert (done.returncode, word in done.stderr) == (2, True)
