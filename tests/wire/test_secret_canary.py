@@ -198,6 +198,7 @@ def holds(data: bytes) -> bool:
     return any(needle in data for needle in NEEDLES)
 
 
+@pytest.mark.timeout(300)  # every kind of work, one after the other: 10 s on a quiet machine, 40 on a busy one
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may look into the memory of boxes of other users")
 @pytest.mark.parametrize("kind", ["root", "user"])
 def test_no_canary_is_left_anywhere_after_every_kind_of_work_and_a_killed_gateway(kind: str) -> None:
