@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from limpet.core.errors import LimpetError
-from tests.support.gateway import Gateway, lasting
+from tests.support.gateway import Gateway, running
 from tests.support.homes import home_apart
 from tests.support.image_files import config_of, layout_files, root_layer, write_archive, write_layout
 from tests.support.images import image_without_bash, image_without_python
@@ -25,18 +25,14 @@ def test_a_container_keeps_its_image_over_restarts_and_other_settings(tmp_path: 
         first = write_archive(apart / "first.tar", layout_files(layers, config=config_of(layers, env=["STAGE=one"])))
         (image_without_python(apart / "root") / "etc/issue").write_text("of the second\n")
         second = write_layout(apart / "second", layout_files([root_layer(apart / "root")]))
-        with lasting(tmp_path, config=_settings(first)) as gateway:
+        with running(tmp_path, config=_settings(first)) as gateway:
             begun = run(gateway.client(), "cat /etc/issue; echo $STAGE $0; echo kept > file")
             container = container_of(begun)
-            for config, kills in ((_settings(first), True), (_settings(second), False)):
-                gateway.kill() if kills else gateway.stop()
-                gateway.arguments, gateway.config = ("--stop-boxes",), config
-                gateway.start().stop()  # ends the boxes: the next command boots one
-                gateway.arguments = ()
-                gateway.start()
-                assert printed(run(gateway.client(), "cat file /etc/issue; echo $STAGE $0", container=container)) == (
-                    "kept\nof the image\none /bin/sh\n"
-                )
+            gateway.stop()  # ends its boxes: the next command boots one
+            gateway.config = _settings(second)
+            gateway.start()
+            after = run(gateway.client(), "cat file /etc/issue; echo $STAGE $0", container=container)
+            assert printed(after) == "kept\nof the image\none /bin/sh\n"
             assert printed(run(gateway.client(), "cat /etc/issue; echo $0")) == "of the second\n/bin/bash\n"
 
     assert printed(begun) == "of the image\none /bin/sh\n"
