@@ -45,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Awaitable[list[Line]]]] = {
     "idle": idle.rows,
     "journal": journal.rows,
     "turn": turn.rows,
+    "turns": turn.rows_at_once,
     "relay": relay.rows,
     "wires": wires.rows,
     "streams": streams.rows,

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import httpx2
 
-from bench.gateway import RunningProgram, gateway_process
+from bench.gateway import RunningProgram, gateway, gateway_process
 from bench.table import Line, Row, Scale, by_turns, compared
 from limpet import open_workspace
 
@@ -17,15 +17,21 @@ MILLISECONDS = 1000
 
 
 async def rows(scale: Scale) -> list[Line]:
+    async with gateway(scale.runtime) as url, httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60.0) as client:
+        return await _one_by_one(scale, client)
+
+
+async def rows_at_once(scale: Scale) -> list[Line]:
+    """A benchmark of its own: it boots many boxes."""
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
     async with (
         gateway_process(scale.runtime) as process,
         httpx2.AsyncClient(base_url=process.said, trust_env=False, timeout=60.0, limits=limits) as client,
     ):
-        return [*await _one_by_one(scale, process, client), *await _at_once(scale, process, client)]
+        return await _at_once(scale, process, client)
 
 
-async def _one_by_one(scale: Scale, process: RunningProgram, client: httpx2.AsyncClient) -> list[Line]:
+async def _one_by_one(scale: Scale, client: httpx2.AsyncClient) -> list[Line]:
     container = await _container(client)
     async with open_workspace("bench", runtime=scale.runtime, home=scale.home) as box:
         streamed, whole, command = await by_turns(

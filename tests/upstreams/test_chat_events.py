@@ -204,7 +204,7 @@ def test_an_error_within_the_stream_is_told_apart(error: object) -> None:
 
 async def answered(body: bytes, **headers: str) -> list[port.TurnEvent]:
     streamed = Refuse(200, body=body, headers={"content-type": "text/event-stream", **headers})
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with ScriptedChat([streamed]) as server:
             given = ProviderSettings(
                 name="acme", type="openai_chat", base_url=f"{server.base_url}/", api_key=Secret(KEY)

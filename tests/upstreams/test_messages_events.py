@@ -132,7 +132,7 @@ def test_an_error_within_the_stream_has_the_status_of_its_kind() -> None:
 
 async def turned(*turns: Turn, **given: Any) -> tuple[list[port.TurnEvent], list[Json], list[Any]]:
     """The events of one turn, and the bodies and headers of what was asked."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(20):
         async with ScriptedAnthropic(turns) as server:
             settings = ProviderSettings(name="acme", type="anthropic", base_url=server.base_url, api_key=Secret(KEY))
             async with anthropic.upstream(settings, retries=QUICK) as upstream:
