@@ -62,7 +62,8 @@ def podman_service(room: Path) -> Iterator[str]:
     path = room / "podman.sock"
     words = ["podman", *places, *managed, "system", "service", "--time=0", f"unix://{path}"]
     with (room / "log").open("wb") as log:
-        service = subprocess.Popen(words, stdout=log, stderr=log)
+        # Where a container runs out of memory, conmon leaves a file in the directory that the service was started in.
+        service = subprocess.Popen(words, stdout=log, stderr=log, cwd=room)
         try:
             _until_accepting(path, service, room / "log")
             yield f"unix://{path}"
