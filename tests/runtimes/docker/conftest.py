@@ -14,6 +14,7 @@ from tests.support.container_engines import docker_daemon, import_image, podman_
 
 IMAGE = "limpet-tests/small:1"
 WITHOUT_BASH = "limpet-tests/sh:1"
+HOSTILE = "limpet-tests/hostile:1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +78,26 @@ def make_image_without_bash(address: str) -> None:
         for place in root.rglob("bash"):
             place.unlink()
         import_image(address, root, WITHOUT_BASH)
+
+
+def make_hostile_image(address: str) -> None:
+    """The same image, which says in each way that it can what shall run or be loaded, and be writable, beside a command."""
+    with tempfile.TemporaryDirectory(prefix="ld-") as name:
+        root = small_root(Path(name) / "root")
+        (root / "etc/ld.so.preload").write_text("/nowhere.so\n")
+        (root / "wide").mkdir(mode=0o777)
+        (root / "wide").chmod(0o777)
+        told = [
+            "VOLUME /wide",
+            "LABEL limpet.ends-with-owner=true",
+            "ENV LD_PRELOAD=/nowhere.so",
+            "ENV BASH_ENV=/etc/issue",
+        ]
+        import_image(
+            address,
+            root,
+            HOSTILE,
+            *told,
+            "ENV GREETING=hello",
+            "HEALTHCHECK --interval=1s CMD touch /run/limpet/agent/mine",
+        )

@@ -1,6 +1,7 @@
 """What the runtime `docker` makes of the engine's containers: what a command may do there, who finds it again, and what is left."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,14 @@ from limpet.core.command import Command, Exited, Lost, Script
 from limpet.core.errors import BootFailed, RuntimeUnavailable, SandboxGone
 from limpet.core.ports import Limits, SandboxRef, SandboxSpec, TimeToLive, Walls
 from limpet.testing.lab import finished
-from tests.runtimes.docker.conftest import IMAGE, WITHOUT_BASH, DockerEngine, make_image_without_bash
+from tests.runtimes.docker.conftest import (
+    HOSTILE,
+    IMAGE,
+    WITHOUT_BASH,
+    DockerEngine,
+    make_hostile_image,
+    make_image_without_bash,
+)
 from tests.support.doors import upstream
 from tests.workspace.test_network import GOOD, curl, reaching
 
@@ -193,6 +201,38 @@ async def test_an_image_that_cannot_be_had_leaves_nothing(engine: DockerEngine, 
         with pytest.raises(BootFailed, match=r"the image 127.0.0.1:9/none:1 could not be pulled"):
             await runtime.create(SandboxSpec(name="never"))
     assert (of_home(engine), list((home / "docker").iterdir())) == ([], [])
+
+
+async def test_an_image_runs_nothing_beside_the_commands_and_has_no_disk_of_its_own(
+    docker_engine: DockerEngine, home: Path
+) -> None:
+    make_hostile_image(docker_engine.address)
+    api = docker_engine.api()
+    async with docker_engine.runtime(home, image=Path(HOSTILE)) as runtime:
+        sandbox = await runtime.create(SandboxSpec(name="one", lifetime=TimeToLive(60)))
+        ran = await finished(await sandbox.start(Command(what=Script("echo $GREETING-$LD_PRELOAD$BASH_ENV")), "a"))
+        assert (ran.stdout, ran.stderr) == (b"hello-\n", b"")
+        assert "Read-only file system" in await said(sandbox, "echo x > /wide/mine")
+        container = api.inspect_container(sandbox.ref.facts["container"])
+        assert container["Config"]["Healthcheck"]["Test"] == ["NONE"]
+        assert "Health" not in container["State"]
+        assert [mount for mount in container["Mounts"] if mount["Type"] == "volume"] == []
+        assert api.logs(container["Id"]) == b""  # the loader complains of what it was told to load and does not find
+        assert len(await runtime.sweep(frozenset())) == 1
+    api.close()
+    assert of_home(docker_engine) == []
+
+
+async def test_directories_that_belong_to_no_container_are_swept_once_they_are_old(
+    docker_engine: DockerEngine, home: Path
+) -> None:
+    async with docker_engine.runtime(home) as runtime:
+        left = home / "docker" / "0123456789abcdef"
+        (left / "agent").mkdir(parents=True)
+        assert await runtime.sweep(None) == []
+        os.utime(left, (1, 1))
+        assert (len(await runtime.sweep(None, dry_run=True)), left.exists()) == (1, True)
+        assert (len(await runtime.sweep(None)), left.exists()) == (1, False)
 
 
 async def test_an_image_without_bash_has_sh_and_a_path_is_no_image(docker_engine: DockerEngine, home: Path) -> None:

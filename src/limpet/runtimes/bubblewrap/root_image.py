@@ -50,11 +50,8 @@ class RootImage:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Its variables that commands may have, PATH among them: none that says to a shell or the loader what to run."""
-        plain = {name: value for name, value in self.environment.items() if _is_plain(name) and len(value) <= _LONGEST}
-        if (path := plain.pop("PATH", "")) and all(place.startswith("/") for place in path.split(":")):
-            plain["PATH"] = path
-        return dict(list(plain.items())[-_MOST:])
+        """Those that commands may have."""
+        return variables_of_commands(self.environment)
 
     @property
     def tree(self) -> Tree:
@@ -110,3 +107,11 @@ class RootImage:
 
 def _is_plain(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and _ORDERS.fullmatch(name) is None
+
+
+def variables_of_commands(image: Mapping[str, str]) -> dict[str, str]:
+    """The variables of an image that commands may have, PATH among them: none that says to a shell or the loader what to run."""
+    plain = {name: value for name, value in image.items() if _is_plain(name) and len(value) <= _LONGEST}
+    if (path := plain.pop("PATH", "")) and all(place.startswith("/") for place in path.split(":")):
+        plain["PATH"] = path
+    return dict(list(plain.items())[-_MOST:])

@@ -14,10 +14,12 @@ from limpet.core.network import DOOR_ADDRESS, TRUST_FILE
 from limpet.core.ports import Limits, Offer, SandboxSpec, TimeToLive
 from limpet.runtimes.bubblewrap import seccomp, user_environment
 from limpet.runtimes.bubblewrap.agent_python import python_beside_an_image
-from limpet.runtimes.bubblewrap.java_trust import JAVA_ENVIRONMENT, write_java_trust
+from limpet.runtimes.bubblewrap.java_trust import write_java_trust
 from limpet.runtimes.bubblewrap.layout import ENVIRONMENT
 from limpet.runtimes.bubblewrap.limits import groups
+from limpet.runtimes.bubblewrap.root_image import variables_of_commands
 from limpet.runtimes.docker import process_one
+from limpet.runtimes.docker.engine import EngineImage
 from limpet.runtimes.docker.settings import HOME_LABEL, NAME_LABEL, OWNED_LABEL, ContainerPaths, DockerSettings
 
 HOST_NAME = "box"
@@ -35,7 +37,7 @@ class ContainerPlan:
 
     spec: SandboxSpec
     place: ContainerPaths
-    image: str
+    image: EngineImage
     boot_id: str
     owner: int
     becomes: int | None
@@ -43,19 +45,18 @@ class ContainerPlan:
     files: Mapping[str, Path]
 
 
-def prepare(plan: ContainerPlan, *, environment: Mapping[str, str], orphan_grace: float) -> None:
+def prepare(plan: ContainerPlan, *, orphan_grace: float) -> None:
     """Make the container's directories and files, each its user's own; the agent's are those of this process. Blocking."""
     place = plan.place
     place.directory.mkdir(parents=True)
     place.directory.chmod(0o711)
     place.agent.mkdir(mode=0o700)
     os.mkfifo(place.lifeline, 0o600)
+    place.empty.mkdir(mode=0o755)
     _make_lasting(plan)
     _make_settings(plan)
     rules = seccomp.program(denies_memory_files=False)
-    told = process_one.start_payload(
-        _config(plan, environment, orphan_grace), user=plan.becomes, system_call_filter=rules
-    )
+    told = process_one.start_payload(_config(plan, orphan_grace), user=plan.becomes, system_call_filter=rules)
     place.payload.write_bytes(told)
     place.payload.chmod(0o600)
 
@@ -84,6 +85,7 @@ def _make_settings(plan: ContainerPlan) -> None:
         "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost ip6-loopback\n",
         "nsswitch.conf": f"passwd: files\ngroup: files\nhosts: files{' dns' * has_names}\nprotocols: files\nservices: files\n",
         "resolv.conf": _NAME_SERVER if has_names else "",
+        "ld.so.preload": "",  # what an image has there would be loaded into the agent (ld.so(8))
     }
     ours = user_environment.settings(plan.place.directory)
     contents = replace(ours, texts={**ours.texts, **texts})
@@ -99,7 +101,7 @@ def _make_settings(plan: ContainerPlan) -> None:
         write_java_trust(plan.place.trust)
 
 
-def _config(plan: ContainerPlan, environment: Mapping[str, str], orphan_grace: float) -> dict[str, object]:
+def _config(plan: ContainerPlan, orphan_grace: float) -> dict[str, object]:
     """What the agent is told; which shell the image has it finds out itself."""
     lifetime = plan.spec.lifetime
     bounds = groups.of_each_process(plan.limits, whole_box=True)
@@ -113,7 +115,7 @@ def _config(plan: ContainerPlan, environment: Mapping[str, str], orphan_grace: f
         "commands": {
             "shell": "",
             "directory": DATA,
-            "env": dict(environment),
+            "env": environment_of(plan.spec, plan.image.variables),
             "limits": {name: (most, most) for name, most in bounds.items()},
             "user": None,
         },
@@ -127,26 +129,45 @@ def _config(plan: ContainerPlan, environment: Mapping[str, str], orphan_grace: f
 
 
 def environment_of(spec: SandboxSpec, image: Mapping[str, str]) -> dict[str, str]:
-    """The variables of every command: those of any sandbox, the image's own over them, and the spec's over both."""
+    """The variables of every command: of the image's those that command neither a shell nor the loader, those of any sandbox over them,
+    and the spec's over both."""
+    own = variables_of_commands(image)
     found = user_environment.environment(ENVIRONMENT, SandboxSpec(name=spec.name), None)
-    path = image.get("PATH") or user_environment.SYSTEM_PATH
-    trusting = JAVA_ENVIRONMENT if Offer.NETWORK_POLICY in spec.needs else {}
-    return {**found, **trusting, **image, "PATH": f"{path}:{HOME}/.local/bin", **spec.env}
+    path = own.get("PATH") or user_environment.SYSTEM_PATH
+    return {**own, **found, "PATH": f"{path}:{HOME}/.local/bin", **spec.env}
+
+
+def agents_variables(image: Mapping[str, str]) -> dict[str, str]:
+    """Those of the container's first process: the engine adds an image's own, which are emptied, for they may command the loader."""
+    return {**dict.fromkeys(image, ""), "PATH": user_environment.SYSTEM_PATH, "LANG": "C.UTF-8"}
+
+
+def refuse_volumes(image: EngineImage, targets: Iterable[str]) -> None:
+    """Raises BootFailed for a volume of the image at or above one of our places, where nothing else could be shown."""
+    for volume in image.volumes:
+        for target in targets:
+            if f"{target}/".startswith(f"{volume.rstrip('/')}/"):
+                raise BootFailed(
+                    f"the image {image.reference} has a volume at {volume}, where a sandbox has {target}. Choose another."
+                )
 
 
 def asked_of_engine(plan: ContainerPlan, settings: DockerSettings) -> dict[str, Any]:
     """The body of the engine's `ContainerCreate`. Blocking, where the agent's Python was not copied yet."""
     python, mounts = python_beside_an_image(settings.home / "shared")
-    labels = {HOME_LABEL: settings.home_digest, NAME_LABEL: plan.spec.name}
-    if not isinstance(plan.spec.lifetime, TimeToLive):
-        labels[OWNED_LABEL] = "true"
+    is_owned = not isinstance(plan.spec.lifetime, TimeToLive)
+    refuse_volumes(
+        plan.image, (*plan.files, *plan.spec.read_only, TEMPORARY, process_one.AGENT, "/etc", "/proc", "/sys", "/dev")
+    )
+    labels = {HOME_LABEL: settings.home_digest, NAME_LABEL: plan.spec.name, OWNED_LABEL: str(is_owned).lower()}
     return {
-        "Image": plan.image,
+        "Image": plan.image.reference,
         "Hostname": HOST_NAME,
         "User": "0:0" if plan.becomes is not None else f"{plan.owner}:{os.getegid()}",
         "Entrypoint": [*python, "-I", "-S", "-c", process_one.program()],
         "Cmd": [],
-        "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"],
+        "Env": [f"{name}={value}" for name, value in agents_variables(plan.image.variables).items()],
+        "Healthcheck": {"Test": ["NONE"]},  # an image's own would run as the container's root, beside the agent
         "WorkingDir": "/",
         "Labels": labels,
         "StopSignal": "SIGKILL",
@@ -201,6 +222,9 @@ def _mounts(plan: ContainerPlan, agent: Iterable[tuple[Path, str]]) -> Iterator[
         yield _bind(directory, inside, read_only=is_read_only)
     for inside, directory in plan.spec.read_only.items():
         yield _bind(directory, inside, read_only=True)
+    # The engine would make a directory of its own there, which can be written and that nothing bounds.
+    for volume in plan.image.volumes:
+        yield _bind(place.empty, volume, read_only=True)
 
 
 def _bind(source: Path, target: str, *, read_only: bool = False) -> dict[str, Any]:

@@ -5,10 +5,11 @@ https://docs.docker.com/reference/api/engine/ (version 1.40 and newer); podman s
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import anyio
 from anyio import CapacityLimiter, to_thread
 
 from limpet.core.errors import BootFailed, RuntimeUnavailable
@@ -16,6 +17,7 @@ from limpet.runtimes.docker.settings import HOME_LABEL, NAME, NAME_LABEL, OWNED_
 
 _ANSWERS_WITHIN = 60.0  # seconds of silence of the engine; a pull answers as it goes on
 _CALLS = 8  # at once
+_PULLS = 2  # at once
 _LOGGED = 20  # lines
 
 T = TypeVar("T")
@@ -50,12 +52,23 @@ class ContainerState:
         return self.status in ("running", "paused")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineImage:
+    """An image that the engine has: the variables that it sets, and the paths of its volumes."""
+
+    reference: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    volumes: tuple[str, ...] = ()
+
+
 class Engine:
     """One engine. Methods raise RuntimeUnavailable where it does not answer, BootFailed where it refuses."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._calls = CapacityLimiter(_CALLS)
+        self._pulling = CapacityLimiter(_PULLS)
+        self._pulls: dict[str, anyio.Lock] = {}
         self._api: Any = None
 
     async def connect(self) -> EngineInfo:
@@ -72,11 +85,16 @@ class Engine:
         if self._api is not None:
             await to_thread.run_sync(self._api.close)
 
-    async def image_variables(self, reference: str) -> Mapping[str, str]:
-        """The variables that an image sets, which is pulled first where the engine does not have it. Raises BootFailed."""
-        found = await self._call(self._image, reference)
-        variables = (found.get("Config") or {}).get("Env") or ()
-        return dict(line.partition("=")[::2] for line in variables)
+    async def image(self, reference: str) -> EngineImage:
+        """An image, which is pulled first where the engine does not have it, once for all who want it. Raises BootFailed."""
+        found = await self._call(self._find_image, reference)
+        if found is None:
+            async with self._pulls.setdefault(reference, anyio.Lock()):
+                # Threads of their own: a registry that is slow holds up no other call.
+                found = await to_thread.run_sync(self._translated, self._pulled, reference, limiter=self._pulling)
+        config = found.get("Config") or {}
+        variables = dict(line.partition("=")[::2] for line in config.get("Env") or ())
+        return EngineImage(reference=reference, variables=variables, volumes=tuple(sorted(config.get("Volumes") or ())))
 
     async def has_image(self, reference: str) -> bool:
         return await self._call(self._find_image, reference) is not None
@@ -152,7 +170,7 @@ class Engine:
             return None
         return found
 
-    def _image(self, reference: str) -> dict[str, Any]:
+    def _pulled(self, reference: str) -> dict[str, Any]:
         if (found := self._find_image(reference)) is not None:
             return found
         from docker.errors import APIError  # noqa: PLC0415
@@ -181,7 +199,7 @@ class Engine:
             status=state.get("Status", ""),
             pid=int(state.get("Pid") or 0),
             ran_out_of_memory=bool(state.get("OOMKilled")),
-            ends_with_owner=OWNED_LABEL in labels,
+            ends_with_owner=labels.get(OWNED_LABEL) == "true",
             created=found.get("Created", ""),
         )
 

@@ -59,10 +59,12 @@ class LiveContainer:
         """Serve the connection; if its container then turns out to have ended by itself, or has lied, clear what that left."""
         if await self.client.serve():
             return
-        if not self.client.has_lied:
-            with anyio.move_on_after(_DYING):
-                await self._agent.has_died()
-        await self._clear()
+        if self.client.has_lied:
+            await self._clear()
+            return
+        with anyio.move_on_after(_DYING):
+            await self._agent.has_died()
+            await self._clear()
 
     async def _fail(self, reason: str) -> None:
         self.client.close(reason)
@@ -92,12 +94,14 @@ class LiveContainer:
 
     async def end(self, reason: str = "It was destroyed.") -> None:
         """End it and clear all that it had. Raises RuntimeUnavailable where the engine does not answer."""
-        await self._disconnect(reason)
-        with anyio.CancelScope(shield=True):
-            await self._clear()
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-            self._lifeline = None
+        try:
+            await self._disconnect(reason)
+            with anyio.CancelScope(shield=True):
+                await self._clear()
+        finally:  # where the engine does not answer, this ends it
+            if self._lifeline is not None:
+                os.close(self._lifeline)
+                self._lifeline = None
 
     async def _disconnect(self, reason: str) -> None:
         self._watching.cancel()

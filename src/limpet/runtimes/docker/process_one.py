@@ -32,6 +32,7 @@ os.unlink("spool")
 ends = {"listener": listener.detach(), "spool": spool, "lifeline": None}
 if given[4]["ttl"] is None:
     ends["lifeline"] = os.open("lifeline", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.unlink("lifeline")  # a command that held it open would keep the container alive
 for name, paths in COUNTERS.items():
     ends[name] = opened(paths)
 commands = given[4]["commands"]

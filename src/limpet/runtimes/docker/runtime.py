@@ -5,7 +5,7 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
-from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -26,20 +26,20 @@ from limpet.runtimes.bubblewrap.limits.hidden_files import HiddenFilesLedger
 from limpet.runtimes.bubblewrap.sandbox import BubblewrapSandbox
 from limpet.runtimes.docker import container as containers
 from limpet.runtimes.docker.container import ContainerPlan
-from limpet.runtimes.docker.engine import ContainerState, Engine, EngineInfo
+from limpet.runtimes.docker.engine import Engine, EngineImage, EngineInfo
+from limpet.runtimes.docker.leftovers import ContainerCleaner
 from limpet.runtimes.docker.live_container import LiveContainer
 from limpet.runtimes.docker.settings import DEFAULT_IMAGE, NAME, ContainerPaths, DockerSettings
 from limpet.runtimes.hostfiles import HostFiles
 from limpet.runtimes.impossible import refuse_impossible_spec
 from limpet.runtimes.installed_programs import installed_programs
-from limpet.runtimes.open_beneath import remove_tree
 from limpet.runtimes.supervisor import InjectFault
 
-_OFFERS = OFFERS_OF_AGENTS | {Offer.DIRECTORY, Offer.ATTACH, Offer.ISOLATION, Offer.WALL_READONLY}
-_OF_ROOT = frozenset({Offer.PORTS, Offer.NETWORK_POLICY})  # its network must be entered
+_OFFERS = OFFERS_OF_AGENTS | {Offer.DIRECTORY, Offer.ATTACH, Offer.ISOLATION}
+# Its network must be entered, and the agent's directory be closed to commands.
+_OF_ROOT = frozenset({Offer.PORTS, Offer.NETWORK_POLICY, Offer.WALL_READONLY})
 _PROBE_WITHIN = 10.0
 _LOOK_AGAIN = 0.005
-_STARTING = timedelta(seconds=60)  # for which a container that does not run yet may be one that is being started
 _MISSING = "the package docker is not installed."
 _INSTALLS = "pip install 'limpet[docker]'"
 
@@ -57,7 +57,7 @@ class DockerRuntime:
         self._inject_fault = inject_fault
         self._engine = Engine(settings.engine_address)
         self._info: EngineInfo | None = None
-        self._unavailable: RuntimeUnavailable | None = None
+        self._cleaner = ContainerCleaner(self._engine, settings)
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
         self._living: dict[str, BubblewrapSandbox] = {}
@@ -102,12 +102,8 @@ class DockerRuntime:
         for directory, mode in ((self._settings.home, 0o711), (self._settings.home / "docker", 0o711)):
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(mode)
-        try:
-            self._info = await self._engine.connect()
-        except ImportError:
-            self._unavailable = RuntimeUnavailable(NAME, _MISSING, _INSTALLS)
-        except RuntimeUnavailable as error:
-            self._unavailable = error
+        with suppress(RuntimeUnavailable):  # it may come later; until then whatever needs it says so
+            await self._require_engine()
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
         return self
 
@@ -126,7 +122,7 @@ class DockerRuntime:
     async def probe(self) -> Probe:
         try:
             image = _reference(self._settings.image)
-            self._require_engine()
+            await self._require_engine()
             if not await self._engine.has_image(image):
                 return Probe(works=False, detail=f"The engine has no image {image}.", remedy=f"docker pull {image}")
             with anyio.fail_after(_PROBE_WITHIN):
@@ -159,21 +155,23 @@ class DockerRuntime:
 
     async def create(self, spec: SandboxSpec) -> BubblewrapSandbox:
         self._require_open()
-        self._require_engine()
+        await self._require_engine()
         refuse_impossible_spec(spec, self.offers, NAME)
         place = ContainerPaths.of(self._settings.home, spec.name)
-        earlier = await self._engine.inspect(self._container_name(place))
-        if earlier is not None and earlier.runs:
-            raise BootFailed(f"a sandbox named {spec.name} lives already.")
-        plan = self._plan(spec, place)
+        image = await self._engine.image(_reference(spec.image or self._settings.image))
+        async with self._cleaner.lock(place):
+            earlier = await self._engine.inspect(self._cleaner.name(place))
+            if earlier is not None and earlier.runs:
+                raise BootFailed(f"a sandbox named {spec.name} lives already.")
+            return await self._start(self._plan(spec, place, image))
+
+    async def _start(self, plan: ContainerPlan) -> BubblewrapSandbox:
+        """Clear what an earlier container of that name left, and start a new one; nothing of it is left on an error."""
+        place, spec = plan.place, plan.spec
         lifeline: int | None = None
         try:
-            await self._clear(place)
-            image = await self._engine.image_variables(plan.image)
-            variables = containers.environment_of(spec, image)
-            await to_thread.run_sync(
-                lambda: containers.prepare(plan, environment=variables, orphan_grace=self._settings.orphan_grace)
-            )
+            await self._cleaner.clear(place)
+            await to_thread.run_sync(partial(containers.prepare, plan, orphan_grace=self._settings.orphan_grace))
             if not isinstance(spec.lifetime, TimeToLive):
                 lifeline = containers.hold_lifeline(place)
             return await self._boot(plan, lifeline)
@@ -185,7 +183,7 @@ class DockerRuntime:
 
     async def _boot(self, plan: ContainerPlan, lifeline: int | None) -> BubblewrapSandbox:
         what = await to_thread.run_sync(containers.asked_of_engine, plan, self._settings)
-        container = await self._engine.create(self._container_name(plan.place), **what)
+        container = await self._engine.create(self._cleaner.name(plan.place), **what)
         state = await self._engine.start(container)
         agent = AgentProcess(boot_id=plan.boot_id, pid=state.pid, started=started_at(state.pid) or "")
         await self._until_listening(plan.place, agent, container)
@@ -216,13 +214,13 @@ class DockerRuntime:
         complaint = await self._engine.complaint(container)
         raise BootFailed(complaint or f"its agent did not answer within {self._settings.boot_timeout:.0f} s.")
 
-    def _plan(self, spec: SandboxSpec, place: ContainerPaths) -> ContainerPlan:
+    def _plan(self, spec: SandboxSpec, place: ContainerPaths, image: EngineImage) -> ContainerPlan:
         is_root = os.geteuid() == 0
         owner = self._user_for(spec) if is_root else os.geteuid()
         return ContainerPlan(
             spec=spec,
             place=place,
-            image=_reference(spec.image or self._settings.image),
+            image=image,
             boot_id=secrets.token_hex(16),
             owner=owner,
             becomes=owner if is_root else None,
@@ -253,9 +251,10 @@ class DockerRuntime:
         """A sandbox over a connection to its agent, registered here until it is released."""
         assert self._tasks is not None
         place = ContainerPaths.of(self._settings.home, ref.name)
+        clear = partial(self._cleaner.clear_if_still, place, ref.facts["container"])
         live = LiveContainer(
             place, agent, self._settings,
-            tasks=self._tasks, clear=self._clears(place, ref.facts["container"]), lifeline=lifeline, inject_fault=self._inject_fault,
+            tasks=self._tasks, clear=clear, lifeline=lifeline, inject_fault=self._inject_fault,
         )  # fmt: skip
         await live.greet()
         directories = {**{path: Path(at) for path, at in ref.facts["files"].items()}, TEMPORARY: place.temporary}
@@ -284,26 +283,9 @@ class DockerRuntime:
         self._living[ref.name] = sandbox
         limit = ref.facts.get("disk") or self._settings.disk_mb << 20
         live.supervisor.start(
-            "watches its disk", live.watch, tuple(directories.values()), limit, self._ledger, self._lanes
+            "watches its disk", live.watch, (*directories.values(), place.agent), limit, self._ledger, self._lanes
         )
         return sandbox
-
-    def _container_name(self, place: ContainerPaths) -> str:
-        return f"limpet-{self._settings.home_digest[:8]}-{place.short}"
-
-    def _clears(self, place: ContainerPaths, container: str) -> Callable[[], Awaitable[None]]:
-        """Ends that very container, and no later one of its name."""
-
-        async def clear() -> None:
-            found = await self._engine.inspect(self._container_name(place))
-            if found is None or found.id == container:
-                await self._clear(place)
-
-        return clear
-
-    async def _clear(self, place: ContainerPaths) -> None:
-        await self._engine.remove(self._container_name(place))
-        await to_thread.run_sync(remove_tree, place.directory)
 
     async def _give_up(self, place: ContainerPaths, lifeline: int | None) -> None:
         """Leave nothing of a container that could not be started; what cannot be cleared is logged and swept later."""
@@ -312,34 +294,29 @@ class DockerRuntime:
                 with suppress(OSError):
                     os.close(lifeline)
             try:
-                await self._clear(place)
+                await self._cleaner.clear(place)
             except (OSError, LimpetError) as error:
                 log.error("What is left of the container %s could not be cleared: %s.", place.short, error)
 
     async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
         self._require_open()
-        if self._info is None:
+        try:
+            await self._require_engine()
+        except RuntimeUnavailable:
             return []  # nothing can be ended without the engine; the next sweep tries again
-        told = []
-        for found in await self._engine.all(self._settings.home_digest):
-            if _is_being_started(found) or (found.runs and found.ends_with_owner):
-                continue
-            if (found.runs and living is None) or (living is not None and found.sandbox in living):
-                continue
-            if not dry_run:
-                await self._clear(ContainerPaths.of(self._settings.home, found.sandbox))
-            told.append(
-                f"The container {found.id[:12]} of the sandbox {found.sandbox} {'was removed' if not dry_run else 'is left'}."
-            )
-        return told
+        return await self._cleaner.sweep(living, dry_run=dry_run)
 
     def _require_open(self) -> None:
         if self._tasks is None:
             raise SandboxClosed
 
-    def _require_engine(self) -> None:
-        if self._unavailable is not None:
-            raise self._unavailable
+    async def _require_engine(self) -> None:
+        """Raises RuntimeUnavailable where the engine does not answer, nor did before."""
+        if self._info is None:
+            try:
+                self._info = await self._engine.connect()
+            except ImportError as missing:
+                raise RuntimeUnavailable(NAME, _MISSING, _INSTALLS) from missing
 
 
 def _reference(image: Path | None) -> str:
@@ -349,10 +326,3 @@ def _reference(image: Path | None) -> str:
             f"the engine takes images by name, and {image} is a path. docker load -i, or docker import, gives it one."
         )
     return str(image or DEFAULT_IMAGE)
-
-
-def _is_being_started(found: ContainerState) -> bool:
-    with suppress(ValueError):
-        created = datetime.fromisoformat(found.created[:19]).replace(tzinfo=UTC)
-        return found.status == "created" and datetime.now(UTC) - created < _STARTING
-    return False

@@ -88,5 +88,10 @@ class ContainerPaths:
         return self.directory / "trust" / "ca-certificates.crt"
 
     @property
+    def empty(self) -> Path:
+        """A directory with nothing in it, shown where an image has a volume."""
+        return self.directory / "empty"
+
+    @property
     def temporary(self) -> Path:
         return self.directory / "tmp"
