@@ -13,8 +13,10 @@ from typing import Any
 
 import httpx2
 import pytest
+from sqlalchemy import create_engine, text
 
 from limpet.core.ids import new_id
+from limpet.store.postgres import locate_server
 from tests.faults.test_resume import check_unbroken
 from tests.support.gateway import Gateway, lasting
 from tests.wire.asking import SHELL, shell_blocks
@@ -28,11 +30,17 @@ Json = dict[str, Any]
 
 
 @pytest.fixture
-def nodes(postgres: Any, tmp_path: Path, every_event: bool) -> Iterator[list[Gateway]]:
+def database(postgres: Any, every_event: bool) -> Iterator[str]:
     if not every_event:
         pytest.skip("three nodes are started four times each: with --faults")
+    with postgres.database(migrated=False) as url:
+        yield url
+
+
+@pytest.fixture
+def nodes(database: str, tmp_path: Path) -> Iterator[list[Gateway]]:
     with ExitStack() as stack:
-        config = config_on(stack.enter_context(postgres.database(migrated=False))) + PATIENT
+        config = config_on(database) + PATIENT
         gateways = []
         for name in ("one", "two", "three"):
             (tmp_path / name).mkdir()
@@ -95,15 +103,16 @@ class Client:
 
 
 @pytest.mark.timeout(600)
-def test_clients_work_on_while_each_node_is_started_again(nodes: list[Gateway]) -> None:
+def test_clients_work_on_while_each_node_is_started_again(nodes: list[Gateway], database: str) -> None:
     """Each node in turn, three times over."""
-    is_over = Event()
+    is_over, logs = Event(), list[str]()
     clients = [Client(nodes, number, is_over) for number in range(CLIENTS)]
     with ThreadPoolExecutor(len(clients)) as threads:
         working: list[Future[None]] = [threads.submit(client.work) for client in clients]
         try:
             for node in nodes * 3:
                 node.stop()
+                logs.append(node.log.read_text(errors="replace"))
                 node.start()
         finally:
             is_over.set()
@@ -114,6 +123,30 @@ def test_clients_work_on_while_each_node_is_started_again(nodes: list[Gateway]) 
             check_unbroken(events)
             assert events[-1]["type"] == "response.completed"
             done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
-            first, marks = [item["output"][0]["stdout"] for item in done if item["type"] == "shell_call_output"]
-            assert first == "begun\nover\n", done
-            assert marks.split() == [f"{client.number}.{earlier}" for earlier in range(number + 1)], done
+            outputs = [item for item in done if item["type"] == "shell_call_output"]
+            first, marks = [item["output"][0]["stdout"] for item in outputs]
+            wanted = [f"{client.number}.{earlier}" for earlier in range(number + 1)]
+            if (first, marks.split()) != ("begun\nover\n", wanted):
+                logs += [node.log.read_text(errors="replace") for node in nodes]
+                pytest.fail("\n".join([f"wanted {wanted} of {outputs}", *told_of(events, database, logs)]))
+
+
+def told_of(events: list[Json], database: str, logs: list[str]) -> Iterator[str]:
+    """What there is to know of a response: its commands and its journal as they are stored, and what the gateways logged of it."""
+    response = events[0]["response"]["id"]
+    yield from rows_of(database, "executions", response)
+    yield from rows_of(database, "journal", response)
+    for line in "\n".join(logs).splitlines():
+        if response in line or "reason" in line:
+            yield line
+
+
+def rows_of(database: str, table: str, response: str) -> list[str]:
+    """What is stored of a response there, a line each."""
+    engine = create_engine(locate_server(database).url)
+    try:
+        with engine.connect() as connection:
+            rows = connection.execute(text(f"SELECT * FROM {table} WHERE response_id = :id"), {"id": response})
+            return [str(dict(row)) for row in rows.mappings()]
+    finally:
+        engine.dispose()
