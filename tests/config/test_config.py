@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from limpet.config import Config, Overrides, load_config
+from limpet.config.sections import Sections
 from limpet.core.errors import ConfigInvalid
 from limpet.core.secret import Secret
 
@@ -117,7 +118,7 @@ UNKNOWN = [
     ("[features]\ncommand_timeout_secs = 1", "features.command_timeout_secs", "shell_limits.command_timeout_secs"),
     ("[shell]\ntype = 'local'", "shell", "the nearest known key is features.shell;"),
     ("[providers.a]\ntype='script'\napikey='x'", "providers.a.apikey", "providers.a.api_key"),
-    ("zzzz = 1", "zzzz", "here server, auth, database, storage, providers, features may stand"),
+    ("zzzz = 1", "zzzz", "here server, auth, database, engine, storage, providers, features may stand"),
 ]
 
 
@@ -181,6 +182,37 @@ def test_what_is_not_built_yet_is_refused_by_its_name(tmp_path: Path, text: str,
     error = refusal(tmp_path, text)
     assert error.key == key
     assert f'"{text.split(chr(39))[1]}" is not built yet; built: ' in error.problem
+
+
+ENGINES = [
+    pytest.param("[engine]\ntype = 'dbos'", {}, "{path}", id="file"),
+    pytest.param("[engine]\ntype = 'dbos'\nqueue = 'responses'", {}, "{path}", id="with-a-key-of-its-own"),
+    pytest.param("", {"LIMPET_ENGINE__TYPE": "dbos"}, "LIMPET_ENGINE__TYPE", id="environment"),
+]
+
+
+@pytest.mark.parametrize("text, environ, where", ENGINES)
+def test_an_engine_that_was_left_out_is_refused_with_the_reason(
+    tmp_path: Path, text: str, environ: dict[str, str], where: str
+) -> None:
+    error = refusal(tmp_path, text, **environ)
+    assert (error.where, error.key) == (where.format(path=tmp_path / "limpet.toml"), "engine.type")
+    page = "docs/decisions/dbos.md"
+    reason = f"its fence does not stand in the transaction of a run's events ({page})"
+    assert error.problem == f'"dbos" is left out: {reason}; built: lease'
+    assert (Path(__file__).parents[2] / page).is_file()
+
+
+@pytest.mark.parametrize("name", ["DBOS", "leases", ""])
+def test_an_engine_of_another_name_is_refused_with_those_that_are_built(tmp_path: Path, name: str) -> None:
+    error = refusal(tmp_path, f"[engine]\ntype = '{name}'")
+    assert error.key == "engine.type"
+    assert error.problem.startswith("should be one of lease")
+
+
+def test_the_lease_engine_is_the_default_and_can_be_named(tmp_path: Path) -> None:
+    assert load(tmp_path, "[engine]\ntype = 'lease'\n").source == str(tmp_path / "limpet.toml")
+    assert Sections().engine.type == "lease"
 
 
 def test_the_compaction_example_is_read(tmp_path: Path) -> None:

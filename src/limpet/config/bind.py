@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, get_args, get_ori
 
 from limpet.core.errors import ConfigInvalid
 from limpet.core.secret import Secret
-from limpet.core.settings import Between, Checked, EntryPoints, ImageName, Later, TableName, image_path
+from limpet.core.settings import Between, Checked, EntryPoints, ImageName, Later, LeftOut, TableName, image_path
 
 T = TypeVar("T")
 
@@ -147,6 +147,9 @@ class Binder:
         later = next((mark.names for mark in marks if isinstance(mark, Later)), ())
         if value in later:
             self._wrong(raw, key, f'"{value}" is not built yet; built: {built}')
+        for mark in marks:
+            if isinstance(mark, LeftOut) and mark.name == value:
+                self._wrong(raw, key, f'"{value}" is left out: {mark.reason}; built: {built}')
         if value in choices:
             return value
         added = next((mark.names() for mark in marks if isinstance(mark, EntryPoints)), ())

@@ -20,7 +20,7 @@ from limpet.egress.settings import FetchSettings, WebhookSettings
 from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
 from limpet.ingress.settings import AuthSettings, ServerSettings
-from limpet.responses.settings import ResponseSettings, ServerToolSettings
+from limpet.responses.settings import EngineSettings, ResponseSettings, ServerToolSettings
 from limpet.responses.shell_delegation import BareTool, ClientItem, ShellDelegation, ShellRunner
 from limpet.store.settings import DatabaseSettings, QuotaSettings
 from limpet.upstreams.routing import ProviderSettings
@@ -101,6 +101,7 @@ class Sections:
     server: ServerSettings = field(default_factory=ServerSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
     storage: Storage = field(default_factory=Storage)
     providers: Annotated[Mapping[str, ProviderSettings], Names()] = field(default_factory=dict)
     features: Features = field(default_factory=Features)

@@ -30,6 +30,14 @@ class Later:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Marks a choice: this name is known, and what it names was left out for that reason, a clause that follows "is left out: "."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class EntryPoints:
     """Marks a choice to which installed packages add: the names of their entry points of that group
     (https://packaging.python.org/en/latest/specifications/entry-points/)."""

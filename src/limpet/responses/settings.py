@@ -4,10 +4,18 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from limpet.containers.settings import ShellLimits
-from limpet.core.settings import Between, Positive, Seconds
+from limpet.core.settings import Between, LeftOut, Positive, Seconds
 from limpet.responses.compaction_settings import CompactionSettings
 
 WhenUnsupported = Literal["drop", "refuse"]
+NO_DBOS = "its fence does not stand in the transaction of a run's events (docs/decisions/dbos.md)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """`[engine]`: what executes responses (`core/engine.py`)."""
+
+    type: Annotated[Literal["lease"], LeftOut("dbos", NO_DBOS)] = "lease"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
