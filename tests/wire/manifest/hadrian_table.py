@@ -198,7 +198,7 @@ HADRIAN_TABLE = (
     ),
     Promise(
         id="hadrian-opensandbox-is-configured-by-its-documented-name",
-        owed_by="E",
+        owed_by="F",
         faults=("1.20",),
         decided="seed examples",
         says='`type = "opensandbox"` is the name that the configuration takes.',

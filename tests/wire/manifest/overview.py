@@ -171,7 +171,7 @@ OVERVIEW = (
     ),
     Promise(
         id="microsandbox-runs-each-container-in-its-own-microvm",
-        owed_by="E",
+        owed_by="F",
         lines=(15, 23),
         says=(
             "With `microsandbox` each container is a microVM of its own on the gateway's machine; it is an "
@@ -180,7 +180,7 @@ OVERVIEW = (
     ),
     Promise(
         id="opensandbox-runs-containers-in-a-remote-service",
-        owed_by="E",
+        owed_by="F",
         lines=(15, 24),
         says=(
             "With `opensandbox` each container is a sandbox of the configured remote service; it is an optional "
@@ -203,7 +203,7 @@ OVERVIEW = (
     ),
     Promise(
         id="toml-example-microsandbox-is-accepted",
-        owed_by="E",
+        owed_by="F",
         lines=span(31, 36),
         decided="seed examples",
         says=(

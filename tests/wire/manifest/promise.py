@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Work = Literal["A1", "A2", "B", "C", "D", "E"]
+Work = Literal["A1", "A2", "B", "C", "D", "E", "F"]
 """Who owes a promise. A1: the gateway answers. A2: the box holds. B: library and tools. C: containers, files, skills.
-D: durable, background and relayed responses. E: egress, secrets and the runtimes of others."""
+D: durable, background and relayed responses. E: egress and secrets. F: the runtimes of others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
