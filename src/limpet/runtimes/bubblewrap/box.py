@@ -23,10 +23,11 @@ from limpet.runtimes import procfs
 from limpet.runtimes.agent_client.agent_process import AgentProcess, started_at
 from limpet.runtimes.agent_client.payload import in_memory, payload, starter
 from limpet.runtimes.bubblewrap import seccomp, walls
-from limpet.runtimes.bubblewrap.layout import ENVIRONMENT, HOST_NAME, USER, Layout
+from limpet.runtimes.bubblewrap.layout import ENVIRONMENT, USER, Layout
 from limpet.runtimes.bubblewrap.limits import groups
 from limpet.runtimes.bubblewrap.limits.groups import Groups
 from limpet.runtimes.bubblewrap.settings import BoxPaths, BubblewrapSettings
+from limpet.runtimes.bubblewrap.user_environment import HOST_NAME
 
 _ISOLATED = (
     *("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),

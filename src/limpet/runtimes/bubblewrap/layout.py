@@ -8,7 +8,7 @@ from pathlib import Path
 
 from limpet.core.box_directories import DATA, HOME, LASTING
 from limpet.core.errors import BootFailed
-from limpet.core.network import DOOR_ADDRESS, JAVA_TRUST_FILE, TRUST_FILE
+from limpet.core.network import JAVA_TRUST_FILE, TRUST_FILE
 from limpet.core.ports import Offer, SandboxSpec
 from limpet.runtimes.bubblewrap import user_environment
 from limpet.runtimes.bubblewrap.agent_python import hosts_python, python_beside_an_image
@@ -20,9 +20,7 @@ from limpet.runtimes.bubblewrap.walls import BuiltWalls, build
 from limpet.runtimes.programs import SHELL
 
 USER = 1000  # inside
-HOST_NAME = "box"
 CERTIFICATES = TRUST_FILE
-_NAME_SERVER = f"nameserver {DOOR_ADDRESS}\noptions timeout:2 attempts:2\n"
 _BUNDLES = (CERTIFICATES, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 # What programs in the host's /usr expect to find and what says nothing about the host's people.
 _HARMLESS_SETTINGS = (
@@ -213,17 +211,10 @@ def _settings(image: RootImage | None, spec: SandboxSpec) -> DirectoryContents:
     """A box's /etc: one user, no name server but its door's, none of the host's accounts."""
     ours = user_environment.settings(_base(image))
     shell = SHELL if image is None else image.shell
-    # Without a door no server is asked: names do not exist then, where they would fail "temporarily", and npm tries again for a minute.
-    has_names = Offer.NETWORK_POLICY in spec.needs
     texts = {
         **ours.texts,
-        "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{USER}:{USER}:agent:{HOME}:{shell}\n"
-        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-        "group": f"root:x:0:\nagent:x:{USER}:\nnogroup:x:65534:\n",
-        "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost ip6-loopback\n",
-        "hostname": f"{HOST_NAME}\n",
-        "nsswitch.conf": f"passwd: files\ngroup: files\nhosts: files{' dns' * has_names}\nprotocols: files\nservices: files\n",
-        "resolv.conf": _NAME_SERVER if has_names else "",
+        **user_environment.accounts_and_names(USER, shell, has_names=Offer.NETWORK_POLICY in spec.needs),
+        "hostname": f"{user_environment.HOST_NAME}\n",
     }
     copies, certificates = {}, CERTIFICATES.removeprefix("/etc/")
     bundles = (_file(image, bundle) for bundle in _BUNDLES)

@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from limpet.core.box_directories import DATA, HOME
+from limpet.core.network import DOOR_ADDRESS
 from limpet.core.ports import SandboxSpec
 from limpet.runtimes.bubblewrap.shared_directory import DirectoryContents
 
@@ -21,6 +22,8 @@ _VARIABLES_OF_PROCESSORS = ("OMP_NUM_THREADS", "GOMAXPROCS", "PYTHON_CPU_COUNT")
 # uv installs into the `.venv` of the working directory or of the next one above it; in every directory of a box this is the last.
 UV_ENVIRONMENT = ("--symlink", _OWN, "/.venv")
 PROCESSORS = "/sys/devices/system/cpu"
+HOST_NAME = "box"
+_NAME_SERVER = f"nameserver {DOOR_ADDRESS}\noptions timeout:2 attempts:2\n"
 # bash calls it for a program that is not there (bash(1), COMMAND EXECUTION); functions travel in variables of this shape.
 NOT_FOUND = "BASH_FUNC_command_not_found_handle%%"
 
@@ -111,6 +114,20 @@ def settings(base: Path) -> DirectoryContents:
         links={"localtime": "/usr/share/zoneinfo/Etc/UTC"} if is_timed else {},
         directories=("limpet/bin",),
     )
+
+
+def accounts_and_names(user: int, shell: str, *, has_names: bool) -> dict[str, str]:
+    """The texts in a sandbox's /etc that say who is there and how names are found: `user` is the id of the one user inside, `has_names`
+    whether a door answers for names. Without one no server is asked: names do not exist then, where they would fail "temporarily", and
+    npm tries again for a minute."""
+    return {
+        "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{user}:{user}:agent:{HOME}:{shell}\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+        "group": f"root:x:0:\nagent:x:{user}:\nnogroup:x:65534:\n",
+        "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost ip6-loopback\n",
+        "nsswitch.conf": f"passwd: files\ngroup: files\nhosts: files{' dns' * has_names}\nprotocols: files\nservices: files\n",
+        "resolv.conf": _NAME_SERVER if has_names else "",
+    }
 
 
 def _is_ours(base: Path, name: str) -> bool:

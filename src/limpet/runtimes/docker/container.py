@@ -10,7 +10,7 @@ from typing import Any
 
 from limpet.core.box_directories import DATA, HOME, LASTING, TEMPORARY
 from limpet.core.errors import BootFailed
-from limpet.core.network import DOOR_ADDRESS, TRUST_FILE
+from limpet.core.network import TRUST_FILE
 from limpet.core.ports import Limits, Offer, SandboxSpec, TimeToLive
 from limpet.runtimes.bubblewrap import seccomp, user_environment
 from limpet.runtimes.bubblewrap.agent_python import python_beside_an_image
@@ -21,11 +21,10 @@ from limpet.runtimes.bubblewrap.root_image import variables_of_commands
 from limpet.runtimes.docker import process_one
 from limpet.runtimes.docker.engine import EngineImage
 from limpet.runtimes.docker.settings import HOME_LABEL, NAME_LABEL, OWNED_LABEL, ContainerPaths, DockerSettings
+from limpet.runtimes.programs import SHELL
 
-HOST_NAME = "box"
 _SPARE_PROCESSES = 8  # beside its commands: the agent, and room for it to start one more
 _CPU_PERIOD = 100_000  # microseconds
-_NAME_SERVER = f"nameserver {DOOR_ADDRESS}\noptions timeout:2 attempts:2\n"
 # What every container may do and none of ours: all but becoming the user that runs its commands.
 _BECOMES_A_USER = ["SETUID", "SETGID"]
 
@@ -77,14 +76,8 @@ def _make_lasting(plan: ContainerPlan) -> None:
 def _make_settings(plan: ContainerPlan) -> None:
     """One user, no name server but its door's; the rest of /etc is the image's."""
     has_names = Offer.NETWORK_POLICY in plan.spec.needs
-    user = plan.owner
     texts = {
-        "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:{user}:{user}:agent:{HOME}:/bin/bash\n"
-        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-        "group": f"root:x:0:\nagent:x:{user}:\nnogroup:x:65534:\n",
-        "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost ip6-loopback\n",
-        "nsswitch.conf": f"passwd: files\ngroup: files\nhosts: files{' dns' * has_names}\nprotocols: files\nservices: files\n",
-        "resolv.conf": _NAME_SERVER if has_names else "",
+        **user_environment.accounts_and_names(plan.owner, SHELL, has_names=has_names),
         "ld.so.preload": "",  # what an image has there would be loaded into the agent (ld.so(8))
     }
     ours = user_environment.settings(plan.place.directory)
@@ -162,7 +155,7 @@ def asked_of_engine(plan: ContainerPlan, settings: DockerSettings) -> dict[str, 
     labels = {HOME_LABEL: settings.home_digest, NAME_LABEL: plan.spec.name, OWNED_LABEL: str(is_owned).lower()}
     return {
         "Image": plan.image.reference,
-        "Hostname": HOST_NAME,
+        "Hostname": user_environment.HOST_NAME,
         "User": "0:0" if plan.becomes is not None else f"{plan.owner}:{os.getegid()}",
         "Entrypoint": [*python, "-I", "-S", "-c", process_one.program()],
         "Cmd": [],
