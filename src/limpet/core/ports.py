@@ -289,7 +289,8 @@ class Process(Protocol):
         ...
 
     async def forget(self) -> None:
-        """Free its output and its exec id, once it has ended; otherwise, and when repeated, it does nothing."""
+        """Free its output and its exec id, once it has ended; otherwise, when repeated, and where the sandbox is gone, it does nothing.
+        Raises nothing."""
         ...
 
 
@@ -336,11 +337,17 @@ class Sandbox(Protocol):
         ...
 
     async def release(self) -> None:
-        """Detach from it: free the descriptors and tasks here. A sandbox with a time to live goes on. Twice is quiet."""
+        """Detach from it: free the descriptors and tasks here. A sandbox with a time to live goes on. Twice is quiet, and so is one that
+        has ended.
+
+        Raises: OSError or RuntimeUnavailable where what is its own on the host could not be let go of; the next `sweep` tries again."""
         ...
 
     async def destroy(self) -> None:
-        """End it and every process in it; when this returns only its `directory` is left. Twice is quiet."""
+        """End it and every process in it; when this returns only its `directory` is left. Twice is quiet, and so is one that has ended.
+
+        Raises: OSError, BootFailed or RuntimeUnavailable where the host or the engine did not end or remove it; the next `sweep` tries
+        again."""
         ...
 
 
@@ -359,12 +366,18 @@ class Runtime(Protocol):
         """How limits are enforced on this host, known once it is open. Offer.LIMITS: memory, processes and CPU, of the whole sandbox."""
         ...
 
-    async def __aenter__(self) -> Self: ...
+    async def __aenter__(self) -> Self:
+        """Open it. A host that cannot run sandboxes is no error here: `probe` answers with it, and `create` raises.
+
+        Raises: OSError where its own directories cannot be made."""
+        ...
 
     async def __aexit__(self, *exc: object) -> None: ...
 
     async def probe(self) -> Probe:
-        """Run a command in a trial sandbox, within 10 s. A host that cannot is an answer (`Probe.works` is false), not an error."""
+        """Run a command in a trial sandbox, within 10 s. A host that cannot is an answer (`Probe.works` is false), not an error.
+
+        Raises: SandboxClosed where a runtime that must be open is not."""
         ...
 
     async def create(self, spec: SandboxSpec) -> Sandbox:
@@ -380,5 +393,7 @@ class Runtime(Protocol):
     async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
         """End and remove what earlier processes left behind (orphans): sandboxes, cgroups, sockets and temporary directories whose name
         is not in `living`; with None only the remains of sandboxes that have ended. Returns one sentence for each thing removed; with
-        `dry_run` for each that would be, and removes nothing."""
+        `dry_run` for each that would be, and removes nothing. What cannot be removed is one of the sentences, or is left for the next sweep.
+
+        Raises: SandboxClosed where it is not open; BootFailed or RuntimeUnavailable where an engine does not answer or refuses."""
         ...
