@@ -19,6 +19,7 @@ from limpet.cli.containers_http import GatewayPlace
 from limpet.cli.terminal import Screen, shown
 from limpet.config import load_config
 from limpet.containers.changes import safe_name
+from limpet.core.box_directories import DATA
 from limpet.core.clock import SystemClock, seconds
 from limpet.core.errors import ConfigInvalid, LimpetError
 from limpet.store.home import gateway_of, home_id
@@ -153,7 +154,7 @@ def _file_row(each: Json) -> tuple[str, ...]:
 
 def _chosen(files: list[Json], container_id: str, file: str) -> Json:
     for each in files:
-        if file in (each["id"], each["path"]) or f"/mnt/data/{file}" == each["path"]:
+        if file in (each["id"], each["path"]) or f"{DATA}/{file}" == each["path"]:
             return each
     raise NotThere(
         f"The container {container_id} has no file {file}. `limpet containers files {container_id}` lists them."

@@ -102,7 +102,7 @@ class ContainerManager:
         self._relocation = self._made_relocation(ContainerFiles(db), nodes, copies)
         self.networks = ContainerNetworks(self.doors, self._rows, self._boxes, running=self._still_running)
         self.files = self._file_service(ContainerFiles(db), FileCopies(copies))
-        self._provider = AttachmentResolver(self._rows, self._boxes, self.files, attachments)
+        self._attachments = AttachmentResolver(self._rows, self._boxes, self.files, attachments)
         self.admission = self._admission()
         self._reaper = ContainerReaper(
             self._rows, Executions(db), self._boxes, self.files, admission=self.admission, clock=self._clock
@@ -170,7 +170,7 @@ class ContainerManager:
         return self._runtime.held
 
     async def __aenter__(self) -> Self:
-        await self._provider.clear()
+        await self._attachments.clear()
         running = await self._rows.running()
         async with AsyncExitStack() as stack:  # which closes what is open where the next one cannot be
             await stack.enter_async_context(self._boxes.remover)
@@ -216,10 +216,10 @@ class ContainerManager:
         RequestInvalid where a skill or a file that it names is not there, before anything is created.
         """
         await self._quotas.allow_container(tenant)
-        async with self._provider.found(tenant, spec) as found:
+        async with self._attachments.found(tenant, spec) as found:
             record = await self._insert(tenant, name=name, spec=spec, source_response_id=source_response_id)
             try:
-                return await self._provider.give(record, found)
+                return await self._attachments.give(record, found)
             except BaseException:
                 with anyio.move_on_after(CLOSING, shield=True):
                     await self.delete(tenant, record.id)
@@ -257,12 +257,12 @@ class ContainerManager:
         idle_ttl = adapted(record, spec, fields)
         known = record.spec.get("file_ids", ())
         asked = replace(spec, file_ids=tuple(id for id in spec.file_ids if id not in known))
-        async with self._provider.found(tenant, asked) as found:
+        async with self._attachments.found(tenant, asked) as found:
             if idle_ttl != record.idle_ttl:
                 await self._rows.update(container_id, idle_ttl=idle_ttl)
             if "network_policy" in fields:
                 record = await self.networks.change(tenant, container_id, spec.network_policy)
-            return await self._provider.give(replace(record, idle_ttl=idle_ttl), found)
+            return await self._attachments.give(replace(record, idle_ttl=idle_ttl), found)
 
     async def get(self, tenant: str, container_id: str) -> ContainerRecord:
         """A container, running or expired; asking for a running one keeps it alive. NotFound for all others."""

@@ -27,7 +27,7 @@ class LinkInTheWay(Exception):
     """A part of the path is a link."""
 
 
-class _How(ctypes.Structure):
+class _OpenHow(ctypes.Structure):
     """`struct open_how` of openat2(2)."""
 
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
@@ -54,7 +54,7 @@ def _has_openat2() -> bool:
 def _openat2(base: int, path: str) -> int:
     # The kernel resolves the whole path in one call and refuses links (ELOOP) and ways out of `base` (EXDEV), also those that appear
     # through a concurrent rename. Without O_NOFOLLOW: with it a link in the last place would be reported as "not a directory".
-    how = _How(flags=DIRECTORY & ~os.O_NOFOLLOW, mode=0, resolve=_BENEATH | _NO_SYMLINKS | _NO_MAGIC_LINKS)
+    how = _OpenHow(flags=DIRECTORY & ~os.O_NOFOLLOW, mode=0, resolve=_BENEATH | _NO_SYMLINKS | _NO_MAGIC_LINKS)
     result: int = _libc().syscall(_OPENAT2, base, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
     if result < 0:
         number = ctypes.get_errno()

@@ -111,7 +111,7 @@ class NodeRequests:
         """The same routes, those of one container answered by the gateway that has it. What its row says is told by any of them."""
         for route in routes:
             if route.path.startswith(_ROOT) and not (route.path == _ROOT and "GET" in (route.methods or ())):
-                route.app = _WhereItLies(self, route.app)
+                route.app = _ContainerRoute(self, route.app)
         return list(routes)
 
     async def elsewhere(self, request: Request, container_id: str) -> ContainerElsewhere | None:
@@ -162,7 +162,7 @@ class NodeRequests:
         return None
 
 
-class _WhereItLies:
+class _ContainerRoute:
     """The route of a container: an ASGI application, which answers or asks the gateway that does."""
 
     def __init__(self, nodes: NodeRequests, app: ASGIApp) -> None:
@@ -180,8 +180,8 @@ class _WhereItLies:
         await self._app(scope, receive, send)
 
 
-class PassedOn:
-    """The whole answer of another gateway to a request whose body was read here: an ASGI application."""
+class ForwardedRequest:
+    """A request whose body was read here, answered by another gateway alone: an ASGI application."""
 
     def __init__(self, nodes: NodeRequests, problem: ContainerElsewhere, body: bytes) -> None:
         self._nodes = nodes

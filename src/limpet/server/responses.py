@@ -25,7 +25,7 @@ from limpet.server.errors import response_of
 from limpet.server.handed_over import HandedOver, hand_over, held
 from limpet.server.item_lists import included
 from limpet.server.node_door import forwarded_by
-from limpet.server.node_requests import NodeRequests, NodeUnreachable, PassedOn
+from limpet.server.node_requests import ForwardedRequest, NodeRequests, NodeUnreachable
 from limpet.server.sse import EventStream, FrameStream
 
 # So long a stream waits for the model's first sign before its 200: a provider's refusal can then still be a status.
@@ -146,7 +146,7 @@ async def _handed_over(
 ) -> HandedOver | ASGIApp:
     """The response as the gateway that has its container made it, or the client's answer. Raises ContainerElsewhere, NodeUnreachable."""
     if not asked.is_stored:
-        return PassedOn(nodes, problem, body)
+        return ForwardedRequest(nodes, problem, body)
     made = await while_there(request, lambda: hand_over(nodes, request, problem, body))
     if made is None:  # the container came here meanwhile, or the client left
         raise NodeUnreachable(problem.container_id)

@@ -31,7 +31,7 @@ class _Judgement:
 
     denied: Denied | None = None
     asks: str | None = None
-    uses: tuple[paths.Use | paths.Unsure, ...] = ()
+    uses: tuple[paths.PathUse | paths.Unsure, ...] = ()
 
 
 class Judge:
@@ -112,10 +112,10 @@ class Judge:
         denied = rulings.denied(analysis)
         if denied is not None:
             return _Judgement(denied=denied)
-        uses: list[paths.Use | paths.Unsure] = []
+        uses: list[paths.PathUse | paths.Unsure] = []
         if self._policy.allowed_paths is not None:
             if command.cwd is not None:
-                uses.append(paths.Use(place, command.cwd, place))
+                uses.append(paths.PathUse(place, command.cwd, place))
             for call in analysis.calls:
                 if (name := plain_name(call)) is None or call.is_function:
                     continue
@@ -137,7 +137,7 @@ class Judge:
                 return f"`{shortened(call.source)}` needs a yes first: {why}."
         return None
 
-    async def _outside(self, use: paths.Use | paths.Unsure) -> Denied | None:
+    async def _outside(self, use: paths.PathUse | paths.Unsure) -> Denied | None:
         """The refusal of a path that is not, or not surely, in an allowed directory."""
         if isinstance(use, paths.Unsure):
             return None if self._holds_paths else _unsure(use.source, use.why, use.instead)
@@ -177,7 +177,7 @@ class Judge:
             remedy="Use a path inside, or add the directory to allowed_paths.",
         )
 
-    async def _matches_outside(self, use: paths.Use | paths.Unsure) -> Denied | None:
+    async def _matches_outside(self, use: paths.PathUse | paths.Unsure) -> Denied | None:
         """The refusal of a pattern that matches a link which leads outside."""
         if (
             self._holds_paths
@@ -193,7 +193,7 @@ class Judge:
             return _unsure(use.source, "matches names in a directory that cannot be read", "name the files")
         for name in names:
             if paths.may_match(use.path, name):
-                found = paths.Use(posixpath.join(directory, name), use.source, use.place)
+                found = paths.PathUse(posixpath.join(directory, name), use.source, use.place)
                 if (denied := await self._outside(found)) is not None:
                     return denied
         return None

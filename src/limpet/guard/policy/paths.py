@@ -34,7 +34,7 @@ _STARTS = re.compile(r"(?:^|(?<=[=:,@<>;|]))(?:/|\.\.(?:/|$)|~(?:/|$))")
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class PathUse:
     """A path that is used. `source` is the word as written; `place` the directory it counts from; None where that is not sure.
     Where `is_pattern`, its last part becomes the names that match."""
 
@@ -75,11 +75,11 @@ def may_match(pattern: str, name: str) -> bool:
     )
 
 
-def of_opening(opening: FileOpening) -> Iterator[Use | Unsure]:
+def of_opening(opening: FileOpening) -> Iterator[PathUse | Unsure]:
     yield from _of_word(opening.target, opening.places, is_whole=True)
 
 
-def of_call(call: Call, name: str) -> Iterator[Use | Unsure]:
+def of_call(call: Call, name: str) -> Iterator[PathUse | Unsure]:
     """The paths among a command's words."""
     for word, is_whole in _words(call, name):
         yield from _of_word(word, call.places, is_whole=is_whole)
@@ -92,7 +92,7 @@ def of_call(call: Call, name: str) -> Iterator[Use | Unsure]:
         yield from _link_targets(call)
 
 
-def of_listing(listing: GlobExpansion) -> Iterator[Use | Unsure]:
+def of_listing(listing: GlobExpansion) -> Iterator[PathUse | Unsure]:
     """The directory whose names bash looks through for a pattern."""
     word = listing.pattern
     if _THROUGH_A_PATTERN.search(word.text):
@@ -100,10 +100,10 @@ def of_listing(listing: GlobExpansion) -> Iterator[Use | Unsure]:
         return
     directory = word.text.rstrip("/").rpartition("/")
     for place in sorted(listing.places) if listing.places is not None else [None]:
-        yield Use((directory[0] or directory[1]) if directory[1] else ".", word.source, place)
+        yield PathUse((directory[0] or directory[1]) if directory[1] else ".", word.source, place)
 
 
-def _of_word(word: Field, places: frozenset[str] | None, *, is_whole: bool) -> Iterator[Use | Unsure]:
+def _of_word(word: Field, places: frozenset[str] | None, *, is_whole: bool) -> Iterator[PathUse | Unsure]:
     if not word.is_known:
         yield Unsure(word.source, "is not known before it runs", "write the path out")
         return
@@ -112,7 +112,7 @@ def _of_word(word: Field, places: frozenset[str] | None, *, is_whole: bool) -> I
         return
     for path in dict.fromkeys(_candidates(word.text, is_whole=is_whole)):
         for place in sorted(places) if places is not None else [None]:
-            yield Use(path, word.source, place, word.kind == "pattern")
+            yield PathUse(path, word.source, place, word.kind == "pattern")
 
 
 def _may_lead_through_a_link(word: Field) -> Unsure:
@@ -238,7 +238,7 @@ def _has_attached(word: Field, program: Program) -> bool:
     return word.is_exact and word.text[:1] == "-" and len(word.text) > 2 and word.text[1] not in "-" + program.texts
 
 
-def _link_targets(call: Call) -> Iterator[Use | Unsure]:
+def _link_targets(call: Call) -> Iterator[PathUse | Unsure]:
     """ln -s TARGET: a relative one counts from where the link lies."""
     parsed = parse(call.fields[1:], OptionSyntax(valued="tS", long_valued=frozenset({"target-directory", "suffix"})))
     known_words = [word for word in parsed.operands if word.is_known]
@@ -250,4 +250,4 @@ def _link_targets(call: Call) -> Iterator[Use | Unsure]:
     for target in targets:
         for place in sorted(call.places) if call.places is not None else [None]:
             for base in (posixpath.dirname(link.text), link.text):
-                yield Use(posixpath.join(base, target.text), target.source, place)
+                yield PathUse(posixpath.join(base, target.text), target.source, place)

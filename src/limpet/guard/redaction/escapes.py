@@ -120,7 +120,7 @@ class UnescapedText:
         return place, place + 1
 
 
-class _Meanings(dict[bytes, bytes]):
+class _MeaningCache(dict[bytes, bytes]):
     """What each sequence stands for. Those that were met are kept, so that most are found by a look into a dictionary."""
 
     def __missing__(self, sequence: bytes) -> bytes:
@@ -165,4 +165,4 @@ def _character(code: int, text: bytes) -> bytes:
     return chr(code).encode("utf-8", "surrogatepass") if code <= 0x10FFFF else text
 
 
-_MEANINGS = _Meanings()
+_MEANINGS = _MeaningCache()

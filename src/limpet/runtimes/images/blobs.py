@@ -29,7 +29,7 @@ class ImageBlobs:
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         if not self.has(digest):
             self._place_for(digest)
-            with self._making() as (file, path):
+            with self._unfinished() as (file, path):
                 file.write(content)
                 self._finish(path, digest)
         return Descriptor(digest, len(content))
@@ -37,7 +37,7 @@ class ImageBlobs:
     def take(self, source: BinaryIO, expected: Descriptor | None, most: int) -> Descriptor:
         """Copy what the stream holds. Raises ImageUnusable where it is not what was expected, or more than `most` bytes."""
         found, size = hashlib.sha256(), 0
-        with self._making() as (file, path):
+        with self._unfinished() as (file, path):
             while piece := source.read(_PIECE):
                 found.update(piece)
                 size += len(piece)
@@ -57,9 +57,9 @@ class ImageBlobs:
         place = self.directory / "sha256"
         return [f"sha256:{path.name}" for path in place.iterdir()] if place.is_dir() else []
 
-    def _making(self) -> "_Making":
+    def _unfinished(self) -> "_UnfinishedBlob":
         self.directory.mkdir(parents=True, exist_ok=True)
-        return _Making(self.directory)
+        return _UnfinishedBlob(self.directory)
 
     def _place_for(self, digest: str) -> None:
         self.path(digest).parent.mkdir(parents=True, exist_ok=True)
@@ -69,8 +69,8 @@ class ImageBlobs:
         path.rename(self.path(digest))
 
 
-class _Making:
-    """A file in the making; gone at the end, unless it was renamed."""
+class _UnfinishedBlob:
+    """A file that is being written; gone at the end, unless it was renamed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -45,21 +45,21 @@ class Lanes:
 
 async def watch(watched: WatchedDisk, client: Client, lanes: Lanes) -> None:
     """Until the connection to the box has ended."""
-    warden = _Warden(DiskLooks(watched), client, lanes)
+    enforcer = _DiskLimitEnforcer(DiskLooks(watched), client, lanes)
     pause = watched.every
     try:
         while client.gone is None:
             await anyio.sleep(pause)
-            pause = await warden.round()
+            pause = await enforcer.round()
     except SandboxGone:
         return
     finally:
-        warden.looks.close()
+        enforcer.looks.close()
         watched.ledger.close(watched.agent.boot_id)
 
 
 @dataclass(slots=True)
-class _Warden:
+class _DiskLimitEnforcer:
     looks: DiskLooks
     client: Client
     lanes: Lanes
