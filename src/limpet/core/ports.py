@@ -393,7 +393,7 @@ class Runtime(Protocol):
     async def sweep(self, living: frozenset[str] | None, *, dry_run: bool = False) -> list[str]:
         """End and remove what earlier processes left behind (orphans): sandboxes, cgroups, sockets and temporary directories whose name
         is not in `living`; with None only the remains of sandboxes that have ended. Returns one sentence for each thing removed; with
-        `dry_run` for each that would be, and removes nothing. What cannot be removed is one of the sentences, or is left for the next sweep.
+        `dry_run` for each that would be, and removes nothing. What cannot be removed is left for the next sweep.
 
         Raises: SandboxClosed where it is not open; BootFailed or RuntimeUnavailable where an engine does not answer or refuses."""
         ...
