@@ -14,7 +14,7 @@ class Promise:
 
     `lines` are lines of the seed document "Agents & Shell Tool", counted from 1. `faults` are places in the analysis of the
     server that it describes: `1.n` is row n of its table, `24.n` weakness n, `27.n` the n-th point of its closing list.
-    `decided` names the row of the design that settled it, where the design says more than the seed or something else.
+    `decided` is a short name of the decision that settled it, where the project promises more than the seed or something else.
     The tests that prove a promise carry its id; they are not repeated here.
     """
 
