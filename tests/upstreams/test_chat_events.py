@@ -180,6 +180,8 @@ def test_usage_that_comes_with_every_chunk_is_not_added_up() -> None:
         ("length", "incomplete", "max_output_tokens"),
         ("content_filter", "incomplete", "content_filter"),
         ("error", "failed", None),
+        ("abort", "failed", None),
+        ("sensitive", "incomplete", "content_filter"),
     ],
 )
 def test_a_reason_to_finish_says_how_the_turn_ended(reason: str, status: str, why: str | None) -> None:
@@ -190,6 +192,14 @@ def test_a_reason_to_finish_says_how_the_turn_ended(reason: str, status: str, wh
 def test_what_a_model_refuses_with_is_shown() -> None:
     events = read(chunk({"refusal": "I can't "}), chunk({"refusal": "do that."}), chunk({}, "stop"))
     assert (text_of(events), ended(events).incomplete_reason) == ("I can't do that.", "content_filter")
+    assert [item["status"] for item in items(events)] == ["completed"]
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter", "error"])
+def test_of_calls_written_by_turns_the_one_being_written_is_cut(reason: str) -> None:
+    begun = [called(call(0, "a", "f", '{"to": ')), called(call(1, "b", "g", "{}"))]
+    events = read(*begun, called(call(0, None, None, '"al')), chunk({}, reason))
+    assert {item["call_id"]: item["status"] for item in items(events)} == {"a": "incomplete", "b": "completed"}
 
 
 @pytest.mark.parametrize("error", [{"message": "no"}, "no", {"code": 502, "message": "no"}])
@@ -197,6 +207,11 @@ def test_an_error_within_the_stream_is_told_apart(error: object) -> None:
     with pytest.raises(StreamedError) as raised:
         read(chunk({"content": "x"}), {"error": error})
     assert raised.value.error == error
+
+
+def test_an_error_that_stands_in_no_field_is_one_too() -> None:
+    with pytest.raises(StreamedError):
+        read(chunk({"content": "x"}), {"object": "error", "message": "no", "code": 400})
 
 
 # From here on as bytes, over HTTP.

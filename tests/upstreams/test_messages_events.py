@@ -121,6 +121,31 @@ def test_a_reason_to_stop_says_how_the_turn_ended(reason: str, status: str, why:
     assert (end.status, end.incomplete_reason) == (status, why)
 
 
+@pytest.mark.parametrize("reason", ["refusal", "max_tokens"])
+def test_a_call_that_was_cut_is_incomplete_and_the_one_before_is_not(reason: str) -> None:
+    calls = [start(index, type="tool_use", id=f"c{index}", name="weather", input={}) for index in range(2)]
+    pieces = [
+        delta(index, type="input_json_delta", partial_json=text) for index, text in enumerate(["{}", '{"to": "al'])
+    ]
+    end = {"type": "message_delta", "delta": {"stop_reason": reason}}
+    whole, cut = items(read(calls[0], pieces[0], calls[1], pieces[1], end))
+    assert [(call["status"], call["arguments"]) for call in (whole, cut)] == [
+        ("completed", "{}"),
+        ("incomplete", '{"to": "al'),
+    ]
+
+
+def test_a_shell_call_of_a_refused_answer_broke_off() -> None:
+    writer = ItemWriter(provider="acme", has_shell=True, names=FunctionNames([]), keys=KeyFilter(None))
+    reader = MessagesEventReader(writer)
+    call = start(0, type="tool_use", id="c", name="shell", input={"commands": ["rm -r /mnt/data"]})
+    refused = {"type": "message_delta", "delta": {"stop_reason": "refusal"}}
+    said = [*(event for each in (call, refused) for event in reader.read(each)), *reader.end()]
+    (made,) = [event for event in said if isinstance(event, port.CallMade)]
+    assert isinstance(made.arguments, port.BadArguments)
+    assert "broke off" in made.arguments.reason
+
+
 def test_an_error_within_the_stream_has_the_status_of_its_kind() -> None:
     with pytest.raises(StreamedError) as raised:
         read({"type": "error", "error": {"type": "overloaded_error", "message": "Busy."}})

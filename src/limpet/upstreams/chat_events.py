@@ -19,8 +19,13 @@ from limpet.upstreams.usage import Usage, count_in
 _FINISHES: Mapping[str, Finish] = {
     "length": "length",
     "max_tokens": "length",
+    "model_context_window_exceeded": "length",
     "content_filter": "content_filter",
+    "sensitive": "content_filter",
     "error": "error",
+    "abort": "error",
+    "insufficient_system_resource": "error",
+    "network_error": "error",
 }
 
 
@@ -52,8 +57,8 @@ class ChatEventReader:
 
     def read(self, event: dict[str, Any]) -> Iterable[TurnEvent]:
         """What one chunk says, in order; often nothing. Raises StreamedError."""
-        if event.get("error"):
-            raise _streamed_error(event["error"])
+        if event.get("error") or event.get("object") == "error":
+            raise _streamed_error(event.get("error") or event)
         if event.get("usage"):
             self._usage = _usage(event["usage"]) or self._usage
         for name in ("model", "service_tier"):
@@ -72,7 +77,9 @@ class ChatEventReader:
         """Close what is open and end the turn. Raises ValueError for a call whose function was never named."""
         if any(call.part is None for call in self._calls):
             raise ValueError("A call names no function.")
-        finish = "content_filter" if self._has_refused else self._finish
+        finish = self._finish
+        if self._has_refused:
+            finish = "refusal" if finish == "stop" else "content_filter"
         return self._writer.end(finish=finish, usage=self._usage, response=self._shown)
 
     def _delta(self, delta: Mapping[str, Any]) -> Iterable[TurnEvent]:

@@ -18,7 +18,9 @@ from limpet.upstreams.sealing import Seal, sealed
 from limpet.upstreams.upstream import CallBegun, CallMade, CommandText, Emit, TurnEnded, TurnEvent
 from limpet.upstreams.usage import Usage
 
-Finish = Literal["stop", "length", "content_filter", "error"]
+# With `refusal` the model has said no, and said all of it; with the others but `stop` the answer was cut.
+Finish = Literal["stop", "refusal", "length", "content_filter", "error"]
+_WHOLE = frozenset({"stop", "refusal"})
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ class ItemWriter:
         self._last: Hashable = None
 
     def begin_part(self, part: Hashable) -> None:
-        """A part begins: it is the one that is cut where the length runs out."""
+        """A part begins: it is the one that is cut where the answer is."""
         self._last = part
 
     def text(self, part: Hashable, text: str) -> Iterable[TurnEvent]:
@@ -102,8 +104,12 @@ class ItemWriter:
         return item.begin()
 
     def arguments(self, part: Hashable, text: str) -> Iterable[TurnEvent]:
-        """More arguments of a call."""
-        return self._more(part, text) if part in self._open else ()
+        """More arguments of a call, which is then the part that is cut where the answer is: calls may be written by turns."""
+        if part not in self._open:
+            return ()
+        if text:
+            self._last = part
+        return self._more(part, text)
 
     def seal(self, part: Hashable, *, made_by: str, id: str | None = None, signature: str | None = None) -> None:
         """What proves the reasoning of a part, if it is open and is reasoning."""
@@ -131,12 +137,12 @@ class ItemWriter:
             yield from item.end()
 
     def end(self, *, finish: Finish, usage: Usage | None, response: Mapping[str, Any]) -> Iterator[TurnEvent]:
-        """Close what is open and end the turn. What was being written when the length ran out is incomplete."""
+        """Close what is open and end the turn. What was being written when the answer was cut is incomplete."""
         for part, item in self._open.items():
             yield from self._rest(part)
             if isinstance(item, FunctionCall) and not item.has_text:
                 yield from item.delta("{}")
-            cut = finish == "length" and part == self._last
+            cut = finish not in _WHOLE and part == self._last
             yield from item.end("incomplete" if cut else "completed")
         shown = {name: self._keys.hide(value) for name, value in response.items() if value}
         yield _ended(finish, usage, shown)
@@ -189,7 +195,7 @@ def _ended(finish: Finish, usage: Usage | None, response: Mapping[str, Any]) -> 
     match finish:
         case "length":
             return TurnEnded(status="incomplete", usage=usage, incomplete_reason="max_output_tokens", response=response)
-        case "content_filter":
+        case "content_filter" | "refusal":
             return TurnEnded(status="incomplete", usage=usage, incomplete_reason="content_filter", response=response)
         case "error":
             error = ResponseError(code="server_error", message="The provider ended the answer with an error.")

@@ -105,7 +105,8 @@ class MessagesEventReader:
             return
         self._used |= {name: count_in(usage, name) for name in _COUNTED if usage.get(name) is not None}
         details = usage.get("output_tokens_details")
-        self._thought_tokens = count_in(details, "thinking_tokens") if isinstance(details, Mapping) else 0
+        if isinstance(details, Mapping):
+            self._thought_tokens = count_in(details, "thinking_tokens")
 
     def _usage(self) -> Usage | None:
         """Anthropic does not count what is read from or written to the cache as input."""
