@@ -91,6 +91,7 @@ def _lying(files: dict[str, bytes], part: bytes, other: bytes) -> dict[str, byte
 
 
 LAYOUT = layout_files(ONE)
+NOTES = {"manifests": [{"digest": digest(one), "annotations": "a"} for one in ONE]}
 BAD = {
     "a layer that lies about its digest": (_lying(LAYOUT, ONE[1], ONE[1][:-1] + b"x"), "where sha256:.* was said"),
     "a layer that is longer": (_lying(LAYOUT, ONE[1], ONE[1] + b"x"), "larger than was said"),
@@ -105,6 +106,8 @@ BAD = {
     "depth": ({**LAYOUT, "index.json": b'{"manifests":' + b"[" * 100_000}, "is no JSON"),
     "a digest of another kind": ({**LAYOUT, "index.json": b'{"manifests": [{"digest": "md5:1"}]}'}, "sha256 is needed"),
     "a digest that is a path": ({**LAYOUT, "index.json": b'{"manifests": [{"digest": "../../x"}]}'}, "sha256 is needed"),
+    "tars that are none": (layout_files(ONE, config=b'{"rootfs": {"diff_ids": null}}'), "tells of 0"),
+    "notes that are none": ({**LAYOUT, "index.json": json.dumps(NOTES).encode()}, "several images .one without a name"),
     "no layers": (layout_files([]), "no layers"),
     "sizes that are none": ({**LAYOUT, "index.json": LAYOUT["index.json"].replace(b'"size": ', b'"size": -')}, "no number"),
     "several docker images": ({**docker_files(ONE), "manifest.json": b"[{}, {}]"}, "none or several"),

@@ -87,7 +87,8 @@ def chosen(index: Json) -> Descriptor:
         there = ", ".join(sorted({platform for platform in platforms if platform is not None})) or "none"
         raise ImageUnusable(f"it is not there for {wanted}, only for: {there}")
     if len(found) > 1:
-        names = [one.get("annotations") or {} for one in found.values()]
+        said = [one.get("annotations") for one in found.values()]
+        names = [one if isinstance(one, Mapping) else {} for one in said]
         told = ", ".join(str(name.get("org.opencontainers.image.ref.name", "one without a name")) for name in names)
         raise ImageUnusable(f"it holds several images ({told}); give a layout with one")
     return descriptor(next(iter(found.values())), "an image of an index")
@@ -117,7 +118,8 @@ def config_of(document: Json, layers: int) -> ImageConfig:
     if machine not in (None, "", architecture()):
         raise ImageUnusable(f"it is for {machine}, and this machine is {architecture()}")
     rootfs = document.get("rootfs")
-    said: Sequence[object] = rootfs.get("diff_ids", ()) if isinstance(rootfs, Mapping) else ()
+    told = rootfs.get("diff_ids") if isinstance(rootfs, Mapping) else None
+    said: Sequence[object] = told if isinstance(told, list) else ()
     if len(said) != layers:
         raise ImageUnusable(f"it has {layers} layers, and its configuration tells of {len(said)}")
     inner = document.get("config")
