@@ -61,6 +61,16 @@ def test_whiteouts_hide_what_earlier_layers_have_and_nothing_of_their_own(place:
     }  # fmt: skip
 
 
+def test_a_directory_that_a_layer_only_passes_through_is_its_own_to_whiteouts_above_it(place: Path) -> None:
+    first = layer(directory("d"), directory("d/sub"), entry("d/sub/old", b"1"), entry("d/old", b"2"))
+    opaque = layer(entry("d/sub/new", b"3"), entry("d/.wh..wh..opq"))
+    hidden = layer(entry("d/sub/newer", b"4"), entry("d/.wh.sub"))
+    assert unpacked(place, first, opaque) == {"d": "/", "d/sub": "/", "d/sub/new": "3"}
+    shutil.rmtree(place / "root")
+    (place / "root").mkdir()
+    assert unpacked(place, first, opaque, hidden) == {"d": "/", "d/sub": "/", "d/sub/newer": "4"}
+
+
 def test_kinds_replace_each_other_and_names_that_differ_in_case_are_two(place: Path) -> None:
     first = layer(
         entry("a", b"1"), entry("A", b"2"), directory("b"), entry("b/x", b"3"), link("c", "a"), link("l", "b")
@@ -167,6 +177,39 @@ def nested_headers() -> bytes:
     return about.tobuf(tarfile.GNU_FORMAT) * 3000 + bytes(1024)
 
 
+def sparse_by_pax(map_of_it: bytes, size: int) -> bytes:
+    """GNU's sparse format 1.0: the map stands before the data."""
+    map_of_it += bytes(-len(map_of_it) % 512)
+    about, content = entry("GNUSparseFile.0/s", map_of_it + bytes(512))
+    about.pax_headers = {
+        "GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "s", "GNU.sparse.realsize": str(size),
+    }  # fmt: skip
+    return layer((about, content))
+
+
+def long_map() -> bytes:
+    return sparse_by_pax(b"100000\n" + b"0\n" * 200_000, 0)
+
+
+def unordered_map() -> bytes:
+    return sparse_by_pax(b"2\n100\n5\n0\n5\n", 200)
+
+
+def long_chain() -> bytes:
+    about = tarfile.TarInfo("chain")
+    about.type = tarfile.GNUTYPE_SPARSE
+    block = bytearray(about.tobuf(tarfile.GNU_FORMAT))
+    block[482] = 1
+    block[148:156] = b"        "
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block) + (bytes(504) + b"\1" + bytes(7)) * 4000
+
+
+def many_globals() -> bytes:
+    headers = {f"LIMPET.{number}": "x" for number in range(100)}
+    return tarfile.TarInfo.create_pax_global_header(headers) + layer(entry("f"))
+
+
 WHOLE = layer(entry("a", bytes(3000)), entry("b", b"2"))
 
 
@@ -176,6 +219,10 @@ WHOLE = layer(entry("a", bytes(3000)), entry("b", b"2"))
         pytest.param(bomb(), "bombs", id="a bomb"),
         pytest.param(sparse(), "bombs|MiB", id="a sparse file"),
         pytest.param(long_header(), "too long", id="a header without end"),
+        pytest.param(long_map(), "too long", id="a sparse file with a map of millions"),
+        pytest.param(long_chain(), "too long", id="a sparse file with a chain of maps"),
+        pytest.param(many_globals(), "global headers", id="global headers that gather"),
+        pytest.param(unordered_map(), "no order", id="a sparse file whose parts go back"),
         pytest.param(nested_headers(), "cannot be read", id="headers of headers"),
         pytest.param(WHOLE[:1500], "cannot be read|cut off", id="cut in a file"),
         pytest.param(WHOLE[:3584], "cut off", id="cut between files"),

@@ -9,6 +9,7 @@ from limpet.runtimes.images import documents
 from limpet.runtimes.images.blobs import stat_of
 from limpet.runtimes.images.documents import Descriptor, ImageConfig
 from limpet.runtimes.images.layer_stream import layer_stream
+from limpet.runtimes.images.members import next_member
 from limpet.runtimes.images.sources import MOST_NAMES, DirectoryParts, ImageParts, PulledParts, archive, open_regular
 from limpet.runtimes.images.store import ImageStore, StoredImage
 from limpet.runtimes.images.unpacking import unpack
@@ -72,8 +73,7 @@ class ImageImport:
         with layer_stream(path, self._bounds) as stream:
             try:
                 with tarfile.open(fileobj=stream, mode="r:", errors="surrogateescape") as tar:  # type: ignore[call-overload]  # what it uses of a file
-                    while len(found) < MOST_NAMES and (member := tar.next()) is not None:
-                        tar.members = []
+                    while len(found) < MOST_NAMES and (member := next_member(tar, stream)) is not None:
                         found.add(member.name.removeprefix("./"))
             except (tarfile.TarError, RecursionError, ValueError, OverflowError) as error:
                 raise ImageUnusable(f"it is no tar that can be read: {error}") from error

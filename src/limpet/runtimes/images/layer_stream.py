@@ -23,7 +23,8 @@ class LayerStream:
     """What `tarfile` needs of a file, over a stream: it reads on, skips, and steps back by a block at most.
 
     `raw` gives the tar's bytes, `size` is that of the compressed layer. Raises ImageUnusable for a layer that unpacks to too much, or
-    wants a header longer than the bounds allow.
+    wants a header longer than the bounds allow: all that is read before `content` and after `header` is one, in however many blocks
+    (extended headers, maps of sparse files).
     """
 
     def __init__(self, raw: BinaryIO, size: int, bounds: ImageBounds) -> None:
@@ -34,6 +35,15 @@ class LayerStream:
         self._tail = b""  # the bytes before `_read`
         self._read = 0  # how much was read of `raw`
         self._at = 0
+        self._header: int | None = 0  # bytes read of an entry's headers; None in its content
+
+    def header(self) -> None:
+        """What is read now are the headers of the next entry."""
+        self._header = 0
+
+    def content(self) -> None:
+        """What is read now is the content of an entry, of any length."""
+        self._header = None
 
     def tell(self) -> int:
         return self._at
@@ -50,6 +60,10 @@ class LayerStream:
         """At most that much; less at the end."""
         if count < 0 or count > max(self._bounds.max_header, _PIECE):
             raise ImageUnusable("a layer's tar has a header that is too long")
+        if self._header is not None:
+            self._header += count
+            if self._header > self._bounds.max_header:
+                raise ImageUnusable("a layer's tar has a header that is too long")
         if self._at > self._read:
             return b""
         behind = self._read - self._at

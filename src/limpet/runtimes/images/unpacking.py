@@ -16,6 +16,7 @@ from limpet.core.image_errors import ImageUnusable
 from limpet.runtimes.elf import Tree
 from limpet.runtimes.images.bounds import ImageBounds, UnpackCount
 from limpet.runtimes.images.layer_stream import LayerStream, layer_stream
+from limpet.runtimes.images.members import next_member
 
 _WHITEOUT, _OPAQUE, _RESERVED = ".wh.", ".wh..wh..opq", ".wh..wh."
 _PIECE = 1 << 20
@@ -51,21 +52,21 @@ class LayerTarget:
         self._count = count
         self._stream = stream
         self._written = 0
-        self._added: set[str] = set()  # paths that this layer made or touched, without links
+        self._added: set[str] = set()  # paths that this layer made or touched and those above them, without links
         self._places: dict[
             tuple[str, ...], str
         ] = {}  # of directories by their names, as long as no link was made or removed
 
     def apply(self) -> None:
         with tarfile.open(fileobj=self._stream, mode="r:", errors="surrogateescape") as tar:  # type: ignore[call-overload]  # what it uses of a file
-            while (member := tar.next()) is not None:
-                tar.members = []  # else every member is kept
+            while (member := next_member(tar, self._stream)) is not None:
                 self._count.take_entry()
                 try:
                     self._entry(tar, member)
                 except OSError as error:
                     raise ImageUnusable(f"{member.name!r} cannot be unpacked: {error.strerror or error}") from error
             # A header that makes no sense is the end to tarfile, too.
+            self._stream.header()
             self._stream.seek(tar.offset)
             if (block := self._stream.read(tarfile.BLOCKSIZE)) != bytes(tarfile.BLOCKSIZE):
                 what = "is cut off" if len(block) < tarfile.BLOCKSIZE else "makes no sense"
@@ -104,7 +105,7 @@ class LayerTarget:
             kind = os.lstat(self._tree.on_host(path)).st_mode
         except FileNotFoundError:
             self._tree.on_host(path).mkdir(mode=0o755)
-            self._added.add(path)
+            self._add(path)
         else:
             if not stat.S_ISDIR(kind):
                 path = self._behind_link(path, "/".join(parts))
@@ -127,7 +128,7 @@ class LayerTarget:
         if place.is_symlink() or not place.is_dir():
             self._remove(path)
             place.mkdir(mode=0o755)
-        self._added.add(path)
+        self._add(path)
 
     def _make_file(self, tar: tarfile.TarFile, member: tarfile.TarInfo, parts: tuple[str, ...]) -> None:
         place = self._tree.on_host(self._clear(parts))
@@ -169,14 +170,23 @@ class LayerTarget:
         """The path for something new under these names, with nothing there any more."""
         path = f"{self._directory(parts[:-1])}/{parts[-1]}"
         self._remove(path)
-        self._added.add(path)
+        self._add(path)
         return path
+
+    def _add(self, path: str) -> None:
+        """That path is of this layer, and so are the directories above it, which need no entries of their own."""
+        while path and path not in self._added:
+            self._added.add(path)
+            path = path.rpartition("/")[0]
 
     def _hide(self, above: str, name: str) -> None:
         if name in ("", ".", ".."):
             raise ImageUnusable(f"a layer hides {name!r}, which is no name")
-        if f"{above}/{name}" not in self._added:
-            self._remove(f"{above}/{name}")
+        path = f"{above}/{name}"
+        if path not in self._added:
+            self._remove(path)
+        elif self._is_directory(path):
+            self._hide_all(path)
 
     def _hide_all(self, above: str) -> None:
         """What earlier layers have in that directory goes, at any depth; what this one has stays."""
@@ -187,8 +197,12 @@ class LayerTarget:
                 path = f"{place}/{name}"
                 if path not in self._added:
                     self._remove(path)
-                elif self._tree.on_host(path).is_dir() and not self._tree.on_host(path).is_symlink():
+                elif self._is_directory(path):
                     waiting.append(path)
+
+    def _is_directory(self, path: str) -> bool:
+        place = self._tree.on_host(path)
+        return place.is_dir() and not place.is_symlink()
 
     def _remove(self, path: str) -> None:
         place = self._tree.on_host(path)
