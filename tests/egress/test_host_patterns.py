@@ -4,7 +4,7 @@ import pytest
 
 from limpet.egress.host_patterns import outside, parse_pattern, parse_patterns
 from limpet.egress.policy import Admitted, Reason, Refused, read_policy
-from limpet.egress.refusals import response, sentence
+from limpet.egress.refusals import response, sentence, tunnel_response
 
 HOSTILE = [
     "127.0.0.1", "2130706433", "0x7f000001", "017700000001", "127.1", "0177.0.0.1", "0x7f.1", "[::1]", "::1", "[::ffff:127.0.0.1]",
@@ -96,7 +96,13 @@ def test_a_refusal_is_one_response_whatever_the_host_held() -> None:
     for text in HOSTILE:
         decision = policy.decide(text, 443)
         if isinstance(decision, Refused):
-            head, _, body = response(decision).partition(b"\r\n\r\n")
+            _, _, cut = response(decision).partition(b"\r\n\r\n")
+            assert [line.decode("ascii").strip() for line in cut.splitlines()][1:] == [
+                sentence(decision),
+                "",
+                sentence(decision),
+            ]
+            head, _, body = tunnel_response(decision).partition(b"\r\n\r\n")
             assert body.decode("ascii").strip() == sentence(decision)
             assert head.count(b"\r\n") == 5
             assert b"Do not retry" in head

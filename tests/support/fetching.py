@@ -5,13 +5,12 @@ import shlex
 _PROGRAM = """\
 import sys, urllib.error, urllib.request
 try:
-    answer = urllib.request.urlopen(sys.argv[1])
+    print(urllib.request.urlopen(sys.argv[1]).read().decode().strip())
 except urllib.error.HTTPError as error:
-    answer = error
-print(answer.read().decode().strip())
+    print(error.reason)  # a refusal's body is cut short
 """
 
 
 def fetching(url: str) -> str:
-    """Prints the body of the answer, whatever its status is. It goes through the proxy that the variables name."""
+    """Prints the body of the answer, or why there is none. It goes through the proxy that the variables name."""
     return shlex.join(["python3", "-c", _PROGRAM, url])

@@ -50,7 +50,7 @@ OTHERS = [
     "curl -sS --noproxy '*' http://93.184.216.34/file",
     "curl -sS http://93.184.216.34/file",
     f"curl -sS --noproxy '*' -H 'Host: evil.example' http://{FILES}/file",
-    f"curl -sS --dns-servers 93.184.216.34 --noproxy '*' {URL}/file --cacert ca; false",
+    f"curl -sS --dns-servers 93.184.216.34 --noproxy '*' {URL}/file --cacert ca",
     "python3 -c 'import socket; socket.create_connection((\"93.184.216.34\", 443), 5)'",
     "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(bytes(20), (\"93.184.216.34\", 53))'",
 ]
@@ -129,12 +129,11 @@ def _check(outcomes: dict[str, Outcome], tool: str) -> None:
 def test_nothing_else_leaves_a_box_whatever_names_lead_to(net: Internet, kind: str) -> None:
     before = {what: len(net.arrived(what)) for what in ("name", "connection", "request")}
     poisoned = [f"curl -sS http://{name}.good.example/file" for name in POISONED]
-    script = f"python3 -c {shlex.quote(ATTACKS)}; printf %s '{net.trust}' > ca\n" + "\n".join(
-        f'echo "@@ $({each} --max-time 20 --fail 2>&1 | tail -c 300) $?"' for each in poisoned
-    )
-    script += "\n" + "\n".join(f'{{ {each}; }} > out 2>&1; echo "@@ $? $(cat out)"' for each in OTHERS)
+    tries = [*(f"{each} --max-time 20" for each in poisoned), *OTHERS]
+    script = f"python3 -c {shlex.quote(ATTACKS)}; printf %s '{net.trust}' > ca\n"
+    script += "\n".join(f'{{ {each}; }} > out 2>&1; echo "@@ $? $(tail -c 300 out)"' for each in tries)
     script += f"\npython3 -c '{LOOKED_UP}' {' '.join(shlex.quote(name) for name in NAMES)}"
-    script += f"\nfor i in 1 2 3 4; do curl -sS http://{REBINDING}/rebound; done > /dev/null"
+    script += f"\nfor i in 1 2 3 4; do curl -sS http://{REBINDING}/rebound || true; done > /dev/null"
     reachable = {FILES, REBINDING, *(f"{each}.good.example" for each in POISONED)}
     with home_apart() as home:
         allowed = [
@@ -147,7 +146,8 @@ def test_nothing_else_leaves_a_box_whatever_names_lead_to(net: Internet, kind: s
     assert "SHAKEN" not in done.stdout
     assert int(done.stdout.partition("ATTACKS ")[2].partition("\n")[0]) >= 300
     assert "FOUND" not in done.stdout
-    assert done.stdout.count("@@ ") == len(poisoned) + len(OTHERS), done.stdout
+    assert done.stdout.count("@@ ") == len(tries), done.stdout
+    assert "@@ 0 " not in done.stdout, done.stdout  # not even where a refusal was given back
     assert "content" not in done.stdout
     arrived = {what: net.arrived(what)[count:] for what, count in before.items()}
     assert {name["name"] for name in arrived["name"]} <= reachable

@@ -76,7 +76,9 @@ async def test_a_placeholder_goes_nowhere_else_and_a_request_without_one_does_no
                 f"curl -sS -H \"X: $TOKEN\" http://{GOOD}:{up.port}/",
                 f"curl -sS -H \"X: $TOKEN\" -H 'Host: {OTHER}' https://{GOOD}:{up.port}/",
             ]  # fmt: skip
-            said = [(await box.run(each)).stdout.decode() for each in tries]
+            results = [await box.run(each) for each in tries]
+    said = [result.stdout.decode() for result in results]
+    assert [tried for tried, result in zip(tries, results, strict=True) if result.exit_code == 0] == []
     assert [("placeholder" in text, "Blocked by network policy" in text) for text in said] == [
         (True, True), (True, True), (True, True), (True, True), (False, True), (True, True), (False, True),
     ]  # fmt: skip

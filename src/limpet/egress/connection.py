@@ -15,7 +15,7 @@ from limpet.egress.http_exchange import HttpCarrier, RequestRewriter, fixed
 from limpet.egress.http_heads import MalformedHttp, RequestHead, read_request
 from limpet.egress.policy import SECRET_RULE, Admitted, Decision, Reason, Refused
 from limpet.egress.records import EgressRecord, record_of
-from limpet.egress.refusals import response
+from limpet.egress.refusals import response, tunnel_response
 from limpet.egress.streams import ReadAhead, relay
 from limpet.egress.upstream_dialer import NotConnected
 
@@ -60,6 +60,7 @@ class BoxConnection:
         self._clock = clock
         self._begun = clock()
         self._open: EgressRecord | None = None
+        self._is_tunnel_asked = False
         self._secrets: Callable[[], tuple[str, ...]] = tuple
         self._before = (0, 0)
 
@@ -149,6 +150,7 @@ class BoxConnection:
             count = len(data) + 1
 
     async def _connect(self, request: RequestHead) -> None:
+        self._is_tunnel_asked = True
         decision = self.door.decide(request.host, request.port or 0)
         if isinstance(decision, Refused):
             await self.refuse(decision)
@@ -159,6 +161,7 @@ class BoxConnection:
             upstream = await self.door.dial(decision)
         try:
             await self.stream.send(_ESTABLISHED)
+            self._is_tunnel_asked = False
             await self._tunnelled(decision, upstream)
         finally:
             if upstream is not None:
@@ -231,7 +234,7 @@ class BoxConnection:
         """Note it, and answer it as HTTP."""
         self.note(refused)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await self.stream.send(response(refused))
+            await self.stream.send((tunnel_response if self._is_tunnel_asked else response)(refused))
             await self.stream.send_eof()
 
     def _refused(self, reason: Reason, admitted: Admitted | None = None) -> Refused:

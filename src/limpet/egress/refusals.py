@@ -52,12 +52,22 @@ def _allowed(refused: Refused) -> str:
 
 
 def response(refused: Refused) -> bytes:
-    """The whole HTTP response. Its reason phrase says why too: some clients show nothing else of a tunnel that was refused."""
+    """The HTTP response to a request, after which the connection is closed. Its body never ends as one should: curl takes any status for
+    success, and fails with a transfer that was cut short. The sentence stands where the size of a chunk belongs too, since libraries
+    quote what they find there in their error."""
     text = sentence(refused)
-    body = f"{text}\n".encode()
-    status = status_of(refused)
-    head = (
-        f"HTTP/1.1 {status} {text}\r\n{HEADER}: {refused.reason.value}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+    return _head(refused, "Transfer-Encoding: chunked") + f"{len(text) + 1:x}\r\n{text}\n\r\n{text}\r\n".encode()
+
+
+def tunnel_response(refused: Refused) -> bytes:
+    """The whole HTTP response to a CONNECT, whose status every client takes for a failure. Its reason phrase says why too: some clients
+    show nothing else of a tunnel that was refused."""
+    body = f"{sentence(refused)}\n".encode()
+    return _head(refused, f"Content-Length: {len(body)}") + body
+
+
+def _head(refused: Refused, framing: str) -> bytes:
+    return (
+        f"HTTP/1.1 {status_of(refused)} {sentence(refused)}\r\n{HEADER}: {refused.reason.value}\r\n"
+        f"Content-Type: text/plain; charset=utf-8\r\n{framing}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+    ).encode()
