@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import openai
 import pytest
@@ -33,6 +34,16 @@ def container(id: str) -> dict[str, Any]:
     return {"id": id, "object": "container", "name": "", "created_at": 0, "status": "running"}
 
 
+def page_behind(path: str) -> dict[str, Any]:
+    """One container of the account's three, of which each belongs to another tenant or to the first."""
+    after = parse_qs(urlsplit(path).query).get("after", [""])[0]
+    ids = ["cntr_of_a", "cntr_of_b", "cntr_of_c"]
+    left = ids[ids.index(after) + 1 :] if after else ids
+    data = [container(id) for id in left[:1]]
+    ends = {"first_id": left[0], "last_id": left[0]} if left else {}
+    return {"object": "list", "data": data, **ends, "has_more": len(left) > 1}
+
+
 class OpenAIsContainers(ScriptedResponses):
     """A provider that also has containers: each is a file `cfile_1` with the bytes of its id."""
 
@@ -44,7 +55,7 @@ class OpenAIsContainers(ScriptedResponses):
             case "POST", [""]:
                 answer: Any = container(f"cntr_of_{request.body['name']}")
             case "GET", [""]:
-                answer = {"object": "list", "data": [container("cntr_of_a"), container("cntr_of_b")], "has_more": False}
+                answer = page_behind(request.path)
             case "GET", [id]:
                 answer = container(id)
             case "POST", [id, "files"]:
@@ -176,7 +187,7 @@ def test_containers_and_their_files_are_the_providers(passing_gateway: Gateway, 
     openais.play()
     made = client.containers.create(name="a", memory_limit="1g")
     assert (made.id, openais.asked[0]) == ("cntr_of_a", {"name": "a", "memory_limit": "1g"})
-    assert [each.id for each in client.containers.list(limit=5)] == ["cntr_of_a", "cntr_of_b"]
+    assert [each.id for each in client.containers.list(limit=5)] == ["cntr_of_a", "cntr_of_b", "cntr_of_c"]
     assert client.containers.retrieve("cntr_of_b").status == "running"
     assert client.containers.files.create("cntr_of_a", file=b"abc").id == "cfile_1"
     content = client.containers.files.content.retrieve("cfile_1", container_id="cntr_of_a")
@@ -212,6 +223,52 @@ def test_tenants_see_their_own_containers_of_the_shared_account(openais: Provide
             there: Any = [{"type": "shell", "environment": {"type": "container_reference", "container_id": named}}]
             with pytest.raises(openai.NotFoundError, match="There is no container"):
                 bob.responses.create(model=MODEL, input="Go.", tools=there)
+
+
+def interpreter(container: Any) -> dict[str, Any]:
+    return {"type": "code_interpreter", "container": container}
+
+
+def referring(container_id: str) -> dict[str, Any]:
+    return {"type": "shell", "environment": {"type": "container_reference", "container_id": container_id}}
+
+
+def test_no_tool_names_and_no_page_shows_a_container_of_another_tenant(openais: Provider, tmp_path: Any) -> None:
+    config = f'[auth]\nmode = "keys"\n{PASSTHROUGH_OPENAI}{config_of(openais)}'
+    call = {"id": "ci_1", "type": "code_interpreter_call", "code": "1", "status": "completed", "outputs": []}
+    ran = {**call, "container_id": "cntr_of_c"}
+    within = {"type": "namespace", "name": "n", "tools": [interpreter("cntr_of_a")]}
+    with running(tmp_path, runtime=None, config=config) as gateway:
+        keyed = Keyed(gateway)
+        ada, bob = (keyed.as_(keyed.key(name, "--tenant", name)) for name in ("ada", "bob"))
+        done = [{"type": f"response.output_item.{name}", "output_index": 0, "item": ran} for name in ("added", "done")]
+        ada.containers.create(name="a")
+        bob.containers.create(name="b")
+        openais.play(reply(*map(Raw, done)), "Again.", "And again.")
+        auto: Any = [interpreter({"type": "auto"})]
+        own: Any = [interpreter("cntr_of_c"), referring("cntr_of_a")]
+        again: Any = [ran]
+        ada.responses.create(model=MODEL, input="Go.", tools=auto)
+        ada.responses.create(model=MODEL, input=again, tools=own)
+        asked = len(openais.asked)
+        foreign: list[tuple[Any, Any, str]] = [
+            ("Go.", [{"type": "shell"}, interpreter("cntr_of_a")], "tools[1].container"),
+            ("Go.", [interpreter("cntr_of_c")], "tools[0].container"),
+            ("Go.", [{"type": "shell"}, within], "tools[1].tools[0].container"),
+            ("Go.", [referring("cntr_of_a")], "tools[0].environment.container_id"),
+            (again, auto, "input"),
+        ]
+        for given, tools, param in foreign:
+            with pytest.raises(openai.NotFoundError) as refused:
+                bob.responses.create(model=MODEL, input=given, tools=tools)
+            assert (refused.value.code, refused.value.param) == ("container_not_found", param)
+        assert len(openais.asked) == asked
+        whole = ada.containers.with_raw_response.list(limit=1).http_response.json()
+        assert (whole["first_id"], whole["last_id"], whole["has_more"]) == ("cntr_of_a", "cntr_of_a", True)
+        assert [each.id for each in ada.containers.list(limit=1)] == ["cntr_of_a", "cntr_of_c"]
+        assert "cntr_of_a" not in bob.containers.with_raw_response.list().http_response.text
+        with pytest.raises(openai.BadRequestError):
+            bob.containers.list(after="cntr_of_a")
 
 
 @pytest.mark.parametrize(

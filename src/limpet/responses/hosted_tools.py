@@ -41,12 +41,12 @@ class HostedTools:
         """See `ShellDelegation.applied`. Raises NotFound too, for a container of the provider's that is not the tenant's."""
         asked = self.delegation.applied(asked, upstream)
         if (provided := self.provided(tenant, asked)) is not None:
-            await provided.check(f"tools[{asked.shell_index}].environment")
+            await provided.check(asked.body.tools or (), asked.input)
         return asked
 
     def provided(self, tenant: str, asked: ParsedRequest) -> ProviderShell | None:
-        """The shell that the provider runs, if it does."""
-        if asked.provider_shell is None:
+        """The shell that the provider runs, and whose its containers are, where the operator lets it run shells."""
+        if self.delegation.runner != "provider":
             return None
         return ProviderShell(tool=asked.provider_shell, tenant=tenant, owners=self.owners)
 

@@ -66,8 +66,8 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One response on its way. `calls` is None where the client carries the shell calls out itself, or the provider its own
-    (`provider_shell`), or there is no shell;
+    """One response on its way. `calls` is None where the client carries the shell calls out itself, or the provider its own, or there is
+    no shell; `provider_shell` is None where no provider runs shells;
     `streams_shell` lets the shell's deltas out; a run that `is_prewarm` asks no model."""
 
     upstream: Upstream

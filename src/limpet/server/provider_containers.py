@@ -1,9 +1,9 @@
 """`/v1/containers` where the provider runs shells: what a tenant asks goes to the provider, about that tenant's own containers."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 from starlette.requests import Request
@@ -13,12 +13,14 @@ from starlette.routing import Route as HttpRoute
 from limpet.core.errors import NotFound, RequestInvalid, UpstreamRefused
 from limpet.responses.shell_delegation import refuse_secret_references
 from limpet.server.answers import json_answer
-from limpet.server.bodies import has_body, json_body
+from limpet.server.bodies import has_body, json_body, whole_number
 from limpet.server.callers import tenant_of
 from limpet.store.provider_containers import ProviderContainers
 from limpet.upstreams.provider_containers import ContainerAnswer, ContainerProvider, ContainerRequest
 from limpet.upstreams.routing import Route
 
+MOST_LISTED = 100  # containers in a page, here and at the provider
+MOST_PAGES = 100  # of the provider, looked through for a page of a tenant's
 # What of an answer's bytes a browser must not take for a page of this origin.
 _SAFE = {"content-disposition": "attachment", "x-content-type-options": "nosniff"}
 
@@ -42,15 +44,38 @@ class ContainerRelay:
         return json_answer(made)
 
     async def index(self, request: Request) -> Response:
-        """The tenant's among those of the provider's page; `has_more` and the cursors are that page's."""
-        page = await self._read(
-            await self._provider.containers(ContainerRequest(method="GET", query=request.url.query))
-        )
+        """The tenant's among those of the provider, a page of them. Ids of other tenants stand nowhere in it, the cursors included."""
         if self._owners is None:
-            return json_answer(page)
-        listed = [each for each in page.get("data") or () if isinstance(each, dict)]
-        own = await self._owners.owned(tenant_of(request), [str(each.get("id")) for each in listed])
-        return json_answer({**page, "data": [each for each in listed if each.get("id") in own]})
+            listed = ContainerRequest(method="GET", query=request.url.query)
+            return json_answer(await self._read(await self._provider.containers(listed)))
+        limit = whole_number(request, "limit", default=20, least=1, most=MOST_LISTED)
+        after = request.query_params.get("after")
+        for name in ("after", "before"):
+            given = request.query_params.get(name)
+            if given is not None and not await self._is_own(request, given):
+                raise RequestInvalid(f"{name}: there is no container {given[:80]}.", param=name)
+        shown: list[dict[str, Any]] = []
+        async with aclosing(self._pages(request, after)) as pages:
+            async for page in pages:
+                own = await self._owners.owned(tenant_of(request), [str(each.get("id")) for each in page])
+                shown += [each for each in page if each.get("id") in own]
+                if len(shown) > limit:
+                    break
+        return json_answer(_listed(shown[:limit], has_more=len(shown) > limit))
+
+    async def _pages(self, request: Request, after: str | None) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """The provider's containers behind that one, of every tenant."""
+        kept = [(name, value) for name, value in request.query_params.multi_items() if name not in ("limit", "after")]
+        for _ in range(MOST_PAGES):
+            cursor = [] if after is None else [("after", after)]
+            query = urlencode([*kept, ("limit", str(MOST_LISTED)), *cursor])
+            page = await self._read(await self._provider.containers(ContainerRequest(method="GET", query=query)))
+            found = [each for each in page.get("data") or () if isinstance(each, dict)]
+            yield found
+            last = found[-1].get("id") if found else None
+            if not page.get("has_more") or not isinstance(last, str) or last == after:
+                return
+            after = last
 
     async def below(self, request: Request) -> Response:
         """One container, or something in it."""
@@ -90,6 +115,11 @@ class ContainerRelay:
         if not isinstance(value, dict):
             raise UpstreamRefused(self._provider.name, None, "its answer is not of the API's form.")
         return value
+
+
+def _listed(shown: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    first, last = (shown[0].get("id"), shown[-1].get("id")) if shown else (None, None)
+    return {"object": "list", "data": shown, "first_id": first, "last_id": last, "has_more": has_more}
 
 
 def relay_routes(providers: Sequence[Route], owners: ProviderContainers | None) -> list[HttpRoute]:
