@@ -104,3 +104,24 @@ def test_a_file_of_equal_lines_is_searched_once() -> None:
     """Line by line this would outlast the tests' own limit of time."""
     with pytest.raises(DiffFailed, match="Its first 49999 lines stand at line"):
         updated("a\n" * 50_000 + "c", "@@\n" + " a\n" * 49_999 + "-b\n")
+
+
+@pytest.mark.parametrize("context", [" a", " unlike"])
+def test_hunks_that_match_without_their_spaces_do_not_search_the_file_each(context: str) -> None:
+    """Each of them would look at every line in the first form, for minutes."""
+    size, hunks = 60_000, 2_000
+    text = "".join(f"{'a' if context == ' a' else f' unlike {at} '}\n" for at in range(size))
+    diff = "".join(f"@@\n{context if context == ' a' else f' unlike {at}'} \n+b\n" for at in range(hunks))
+    assert updated(text, diff).count("\nb") == hunks
+
+
+def test_a_search_that_takes_too_long_ends_with_a_sentence() -> None:
+    """Each hunk stands at its place only without the spaces; as it is written its lines are all over the file, never together."""
+    text = "a \nb\n" * 4_000 + "a\nb \n" * 4_000
+    with pytest.raises(DiffFailed, match="too many hunks whose lines stand in too many places"):
+        updated(text, "@@\n a\n b\n+c\n" * 4_000)
+
+
+def test_a_file_of_too_many_lines_is_refused() -> None:
+    with pytest.raises(DiffFailed, match="more than 200000 lines"):
+        updated("\n" * 200_001, "@@\n+a")

@@ -3,15 +3,19 @@
 A diff of a new file has lines that begin with `+`. One of an existing file has hunks: optional `@@` lines that name a line above, then
 lines that begin with a space (as they stand there), `-` (which go) or `+` (which come). Lines are found as they stand, then without the
 space at their end, then without any around them. The reference of the format is `agents.apply_diff` of openai-agents, to which
-`tests/workspace/test_v4a.py` compares this. It takes time in proportion to the text and the diff.
+`tests/workspace/test_v4a.py` compares this. A text has at most LINES_LIMIT lines, and the search of all hunks takes at most WORK_LIMIT
+steps and one search more: about a second.
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 SHOWN_LINES = 6  # of what was not found
 SHOWN_CHARACTERS = 200  # of each of them
+LINES_LIMIT = 200_000  # of a text that is changed
+WORK_LIMIT = 5_000_000  # lines looked at for the hunks of one diff
 END_OF_FILE = "*** End of File"
 _ENDS = ("*** End Patch", "*** Update File:", "*** Delete File:", "*** Add File:")
 _NEWLINES = re.compile(r"\r?\n")
@@ -55,6 +59,10 @@ def created(diff: str) -> str:
 
 def updated(text: str, diff: str) -> str:
     """The text after the diff; it keeps its kind of newlines. Raises DiffFailed."""
+    if text.count("\n") > LINES_LIMIT:
+        raise DiffFailed(
+            f"The file has more than {LINES_LIMIT} lines, the most that a diff can change. Change it with a command."
+        )
     newline = "\r\n" if "\r\n" in (text if "\n" in text else diff) else "\n"
     lines = text.replace("\r\n", "\n").split("\n")
     changes = _Placement(lines, _body(_lines_of(diff))).changes()
@@ -93,6 +101,53 @@ def _body(lines: list[str]) -> list[str]:
     return lines
 
 
+class _LineIndex:
+    """The lines of a file in one of the forms in which they are compared, and where each of them stands. `looked_at` counts the work."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._places: dict[str, list[int]] = {}
+        for place, line in enumerate(lines):
+            self._places.setdefault(line, []).append(place)
+        self.looked_at = 0
+
+    def stands_before(self, line: str, end: int) -> bool:
+        """Whether the line stands above line `end`."""
+        places = self._places.get(line)
+        return places is not None and places[0] < end
+
+    def first_from(self, line: str, start: int) -> int | None:
+        """Where the line stands first at `start` or below it."""
+        places = self._places.get(line, [])
+        at = bisect_left(places, start)
+        return places[at] if at < len(places) else None
+
+    def place_of(self, wanted: Sequence[str], start: int, end: int) -> int | None:
+        """Where the lines stand together first, from `start` to `end`. Looks only where the rarest of them stands, unless that is in too
+        many places."""
+        rarest: tuple[int, int, int, list[int]] | None = None
+        for offset, line in enumerate(wanted):
+            places = self._places.get(line, [])
+            low = bisect_left(places, start + offset)
+            high = bisect_right(places, end - len(wanted) + offset, low)
+            if low >= high:
+                return None
+            if rarest is None or high - low < rarest[0]:
+                rarest = high - low, low, offset, places
+        assert rarest is not None, "a hunk has a line"
+        count, low, offset, places = rarest
+        if count * len(wanted) > end - start:
+            found, _, _ = _find(self._lines, wanted, start, end)
+            self.looked_at += (end if found is None else found + len(wanted)) - start
+            return found
+        for at in range(low, low + count):
+            place = places[at] - offset
+            self.looked_at += len(wanted)
+            if self._lines[place : place + len(wanted)] == wanted:
+                return place
+        return None
+
+
 class _Placement:
     """Finds the place of each hunk in the lines of a file."""
 
@@ -102,6 +157,7 @@ class _Placement:
         self._at = 0  # in the diff
         self._cursor = 0  # in the file: behind the hunk before
         self._forms: dict[int, list[str]] = {0: lines}
+        self._indexes: dict[int, _LineIndex] = {}
 
     def changes(self) -> list[_Change]:
         """Of all hunks, in their order."""
@@ -130,14 +186,13 @@ class _Placement:
 
     def _go_behind(self, anchor: str, *, is_required: bool, only_forward: bool) -> None:
         for form, written in ((0, anchor), (2, anchor.strip())):
-            lines = self._form(form)
-            if not only_forward and written in lines[: self._cursor]:
+            index = self._index(form)
+            if not only_forward and index.stands_before(written, self._cursor):
                 return
-            try:
-                self._cursor = lines.index(written, self._cursor) + 1
+            place = index.first_from(written, self._cursor)
+            if place is not None:
+                self._cursor = place + 1
                 return
-            except ValueError:
-                continue
         if is_required:
             raise DiffFailed(f"The line that @@ names is not in the file below line {self._cursor}: {_quoted(anchor)}")
 
@@ -186,14 +241,21 @@ class _Placement:
         starts = [max(0, end - len(hunk.context)), min(self._cursor, end)] if hunk.is_at_end else [self._cursor]
         if not hunk.context:
             return starts[0]
+        for start in starts:
+            for form, simplified in enumerate(_AS):
+                place = self._index(form).place_of([simplified(line) for line in hunk.context], start, end)
+                if place is not None:
+                    return place
+                if sum(index.looked_at for index in self._indexes.values()) > WORK_LIMIT:
+                    raise DiffFailed(
+                        f"The diff has too many hunks whose lines stand in too many places: the search ended at line "
+                        f"{hunk.line} of it. Send it in parts, or with context that stands in one place."
+                    )
         nearest = (0, 0)
         for start in starts:
             for form, simplified in enumerate(_AS):
                 wanted = [simplified(line) for line in hunk.context]
-                place, matched, best = _find(self._form(form), wanted, start, end)
-                if place is not None:
-                    return place
-                nearest = max(nearest, (matched, best))
+                nearest = max(nearest, _find(self._form(form), wanted, start, end)[1:])
         raise DiffFailed(self._mismatch(hunk, *nearest))
 
     def _mismatch(self, hunk: _Hunk, matched: int, place: int) -> str:
@@ -214,6 +276,11 @@ class _Placement:
         if form not in self._forms:
             self._forms[form] = [_AS[form](line) for line in self._lines]
         return self._forms[form]
+
+    def _index(self, form: int) -> _LineIndex:
+        if form not in self._indexes:
+            self._indexes[form] = _LineIndex(self._form(form))
+        return self._indexes[form]
 
 
 def _find(lines: Sequence[str], wanted: Sequence[str], start: int, end: int) -> tuple[int | None, int, int]:
