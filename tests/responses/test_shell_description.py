@@ -1,6 +1,8 @@
 """What a model is told of its shell."""
 
+from limpet.containers.network_grants import NetworkGrants
 from limpet.core.ports import Probe
+from limpet.egress.network_note import network_note
 from limpet.responses.shell_description import shell_description
 from limpet.runtimes.installed_programs import read_programs
 
@@ -37,3 +39,18 @@ def test_what_a_box_prints_of_its_programs_is_names_and_numbers_only() -> None:
     )
 
     assert read_programs(said) == ("python3 3.11.2", "node 18.20.4", "gcc", "go 1.22.1", "java", "git", "curl")
+
+
+def test_it_names_the_hosts_of_sets_services_with_their_ports_and_nothing_that_was_withdrawn() -> None:
+    asked = {"type": "allowlist", "allowed_domains": ["packages:python", "db.host.internal", "gone.example.com"]}
+    grants = NetworkGrants(
+        hosts=("packages:python",),
+        sets={"packages:python": ("index.example.com", "*.files.example.com")},
+        services={"db": "127.0.0.1:5432"},
+    )
+
+    told = _described(network_note=network_note(grants.policy(asked)))
+
+    assert "index.example.com, *.files.example.com; services of the host: db.host.internal:5432." in told
+    assert [name for name in ("packages:python", "gone.example.com") if name in told] == []
+    assert "no network but for requests" in _described(secrets={"TOKEN": ("api.example.com",)})

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from limpet.containers.manager import ContainerManager
 from limpet.containers.settings import ShellLimits
 from limpet.core.ports import Probe
+from limpet.egress.network_note import NO_NETWORK, network_note
 from limpet.responses.hosted_calls import HostedCalls
 from limpet.responses.patch_calls import PatchCalls
 from limpet.responses.placement import ShellTarget
@@ -64,13 +65,20 @@ class HostedTools:
                 has_network=self.has_network,
                 data=self.data,
                 probe=self.probe,
-                hosts=target.given.get("network_policy", {}).get("allowed_domains", ()),
+                network_note=self._network_note(target),
                 secrets=self.containers.secrets.told(target.container, target.secrets),
                 skills=target.given.get("skills", ()),
                 files=target.given.get("files", ()),
             )
             + patches
         )
+
+    def _network_note(self, target: ShellTarget) -> str:
+        """Of what the container's door admits now: the hosts of sets, services with their ports, and nothing that was withdrawn."""
+        try:
+            return network_note(self.containers.doors.grants.policy(target.given.get("network_policy", {})))
+        except ValueError:  # sets stand for too many hosts now: its door cannot be opened
+            return NO_NETWORK
 
     def calls(self, asked: ParsedRequest, parts: RunParts, host: ShellHost, writer: Writer) -> HostedCalls | None:
         """What carries the shell's calls out, and those of `apply_patch` beside it; None where the client or the provider does, or there

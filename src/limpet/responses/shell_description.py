@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from limpet.core.ports import Probe
+from limpet.egress.network_note import MOST_HOSTS, NO_NETWORK
 
 SKILLS = "/skills"
-MOST_HOSTS = 50
 NO_BASH = "There is no bash: write for a POSIX shell (no arrays, no [[ ]], no <( ), no {a,b}). "
 # Of a shell that the client runs.
 LOCAL_SHELL = (
@@ -24,15 +24,15 @@ def shell_description(
     probe: Probe = Probe(works=True, detail=""),  # noqa: B008  # frozen
     skills: Sequence[Mapping[str, str]] = (),
     files: Sequence[str] = (),
-    hosts: Sequence[str] = (),
+    network_note: str = NO_NETWORK,
     secrets: Mapping[str, Sequence[str]] = {},  # read only
 ) -> str:
     """`seconds` is the limit of one command, `characters` what it gets back of its output, `data` the working directory; `probe`
     says which programs were found and what runs commands; `skills` have a name and a description, `files` are the paths of those that
-    the user gave, `hosts` can be reached; `secrets` are variables, with the hosts that each is for."""
+    the user gave, `network_note` is that of the container's policy; `secrets` are variables, with the hosts that each is for."""
     if is_local:
         return LOCAL_SHELL
-    network = "The network can be reached." if has_network else _network(hosts, secrets)
+    network = "The network can be reached." if has_network else _network(network_note, secrets)
     return (
         f"Runs commands with {probe.shell} in a Linux container of your own and gives back stdout, stderr and exit code of each. "
         f"{NO_BASH if probe.shell == 'sh' else ''}The working directory is {data}. "
@@ -56,22 +56,10 @@ def _installed(programs: Sequence[str], data: str) -> str:
     )
 
 
-def _network(hosts: Sequence[str], secrets: Mapping[str, Sequence[str]]) -> str:
-    return f"{_hosts(hosts, may_reach=bool(secrets))}{_secrets(secrets)}"
-
-
-def _hosts(hosts: Sequence[str], *, may_reach: bool) -> str:
-    if not hosts and may_reach:
-        return "There is no network but for requests that carry one of the credentials below."
-    if not hosts:
-        return "There is no network: nothing can be downloaded."
-    if "open" in hosts:
-        return "Every public host can be reached over HTTP and HTTPS, by name; nothing else: no SSH, no UDP."
-    more = f" and {len(hosts) - MOST_HOSTS} more" if len(hosts) > MOST_HOSTS else ""
-    return (
-        f"These hosts can be reached over HTTP and HTTPS, and nothing else: {', '.join(hosts[:MOST_HOSTS])}{more}. "
-        "Other hosts are refused at once: do not try again, say what is missing."
-    )
+def _network(note: str, secrets: Mapping[str, Sequence[str]]) -> str:
+    if secrets and note == NO_NETWORK:
+        note = "There is no network but for requests that carry one of the credentials below."
+    return f"{note}{_secrets(secrets)}"
 
 
 def _secrets(secrets: Mapping[str, Sequence[str]]) -> str:
