@@ -129,11 +129,12 @@ class BubblewrapRuntime:
         if (missing := probe.missing_programs()) is not None:
             raise RuntimeUnavailable(NAME, missing.detail, missing.remedy)
         place = BoxPaths.of(self._settings.home, spec.name)
-        if (earlier := AgentProcess.recorded(place.record)) is not None and earlier.lives():
-            raise BootFailed(f"a sandbox named {spec.name} lives already.")
         image = await self._images.of(spec)
         try:
             async with self._shared.lock(place):
+                # Read here: another of that name may have been booted while this one's image was pulled.
+                if (earlier := AgentProcess.recorded(place.record)) is not None and earlier.lives():
+                    raise BootFailed(f"a sandbox named {spec.name} lives already.")
                 return await self._boot(spec, place, earlier, image)
         except BootFailed as error:
             if mends := remedy(error.reason, Host.here()):
