@@ -16,6 +16,8 @@ _LOAD, _DYNAMIC, _INTERPRETER = 1, 2, 3
 _NEEDED, _STRINGS, _RPATH, _RUNPATH = 1, 5, 15, 29
 _MOST_LINKS = 40  # as the kernel
 _LIBRARIES = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/lib32", "/usr/lib32", "/usr/local/lib")
+_MOST_CONFIGURED = 1 << 16  # characters of each file that names directories of libraries
+_MOST_DYNAMIC = 4096  # entries that are read of a file's dynamic section
 _CPUS = "glibc-hwcaps"
 _SHEBANG = 256  # bytes that the kernel reads of a script's first line (execve(2))
 
@@ -77,7 +79,9 @@ class Tree:
     def _configured(self) -> Iterator[str]:
         for name in ("/etc/ld.so.conf", *(f"/etc/ld.so.conf.d/{name}" for name in self.names("/etc/ld.so.conf.d"))):
             if (file := self.file(name)) is not None:
-                for line in self.on_host(file).read_text(errors="replace").splitlines():
+                with open(self.on_host(file), errors="replace") as lines:
+                    said = lines.read(_MOST_CONFIGURED)
+                for line in said.splitlines():
                     if line.startswith("/"):
                         yield line.strip()
 
@@ -156,8 +160,9 @@ def _dynamic(
     pair = struct.Struct(order + ("qQ" if wide else "iI"))
     for kind, offset, _, length in segments:
         if kind == _DYNAMIC:
-            for at in range(offset, offset + length, pair.size):
+            for at in range(offset, offset + min(length, _MOST_DYNAMIC * pair.size), pair.size):
                 yield pair.unpack_from(content, at)
+            return  # the loader knows one
 
 
 def _offset(segments: list[tuple[int, int, int, int]], address: int) -> int | None:
