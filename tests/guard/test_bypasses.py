@@ -2,7 +2,7 @@
 
 import pytest
 
-from limpet.core.command import Command, Script
+from limpet.core.command import Argv, Command, Script
 from limpet.guard.policy.bash.parser import Parser
 from limpet.guard.policy.judge import Judge
 from limpet.guard.policy.policy import Policy
@@ -75,3 +75,23 @@ async def test_an_allowed_program_in_its_plain_form_passes(parser: Parser) -> No
         policy = Policy(allowed_commands=frozenset({text.split()[0]}))
 
         assert isinstance(await Judge(policy, parser=parser).judge(Command(what=Script(text))), Allowed), text
+
+
+MISREAD: list[Script | Argv] = [
+    Script("sh -c '((a | rm x))'"),
+    Script("env sh -ec '((a | rm x))'"),
+    Script("dash -c \"alias ls='rm x'\nls\""),
+    Script("sh <<'E'\n((a | rm x))\nE"),
+    Script("flock f -c '((a | rm x))'"),
+    Argv(("sh", "-c", "((a | rm x))")),
+    Argv(("busybox", "ash", "-c", "((a | rm x))")),
+]
+
+
+@pytest.mark.anyio
+async def test_what_a_posix_shell_reads_otherwise_is_refused_where_it_is_given_to_one(parser: Parser) -> None:
+    judge = Judge(Policy(blocked_commands=frozenset({"rm"})), parser=parser)
+
+    assert [what for what in MISREAD if not isinstance(await judge.judge(Command(what=what)), Denied)] == []
+    for text in ("sh -c 'ls | wc -l'", "bash -c '((1 + 1))'", "sh -c 'echo $((1 + 1))'", "((i++))"):
+        assert isinstance(await judge.judge(Command(what=Script(text))), Allowed), text

@@ -1,10 +1,12 @@
 """The rules of a policy over what a command would do: names, readers, what the platform refuses. Pure."""
 
+from limpet.core.command import Script
 from limpet.guard.policy import paths
 from limpet.guard.policy.analysis import plain_name
 from limpet.guard.policy.bash import builtins
-from limpet.guard.policy.bash.effects_found import Analysis, Call, Doubt, FileOpening, shortened
+from limpet.guard.policy.bash.effects_found import Analysis, Call, Doubt, EvaluatedText, FileOpening, shortened
 from limpet.guard.policy.policy import Policy
+from limpet.guard.policy.posix_shell import refuse_unlike_bash
 from limpet.guard.policy.programs import destructive, hazards, wrappers
 from limpet.guard.policy.programs.catalog import WRITERS, known, plain
 from limpet.guard.policy.programs.git_commands import only_reads
@@ -12,6 +14,7 @@ from limpet.guard.policy.programs.git_commands import read as read_git
 from limpet.guard.policy.verdict import Denied
 
 _OPAQUE_WRAPPERS = frozenset("sudo doas su chroot unshare watch flock setarch unbuffer caffeinate catchsegv".split())
+_RUN_BY_POSIX_SHELLS = frozenset("sh dash ash watch flock".split())
 _SHOWN = 30
 
 
@@ -58,7 +61,17 @@ class PolicyRules:
             or self._not_reading(call, name)
             or self._opaque(call, name)
             or self._hazard(call, name)
+            or self._misread(call, name)
         )
+
+    def _misread(self, call: Call, name: str) -> Denied | None:
+        """A text that a POSIX shell runs, and that it may read otherwise than it was judged."""
+        blocks = bool(self._policy.blocked_commands) and "blocked_commands" not in self._held
+        if name not in _RUN_BY_POSIX_SHELLS or (self.strict is None and not blocks):
+            return None
+        inner = wrappers.unwrapped(call, name) or ()
+        texts = (*(one.text for one in inner if isinstance(one, EvaluatedText)), *call.feed.texts)
+        return next((denied for text in texts if (denied := refuse_unlike_bash(Script(text))) is not None), None)
 
     def _blocked(self, call: Call, name: str) -> Denied | None:
         for entry in self._policy.blocked_commands:
