@@ -80,7 +80,7 @@ async def test_the_official_client_brings_the_token(home: Path) -> None:
         (["--http", "8421"], {}, "HOST:PORT"),
         (["--http", "127.0.0.1:99999"], {}, "HOST:PORT"),
         (["--runtime", "local"], {}, "--unsafe-local"),
-        (["--runtime", "docker"], {}, "not built yet"),
+        (["--runtime", "microsandbox"], {}, "not built yet"),
         (["--name", "a__b"], {}, "single _"),
         (["--name", "workspace__x"], {}, "workspace__"),
         (["--directory", "/nowhere/at/all"], {}, "not a directory"),

@@ -10,7 +10,7 @@ from limpet.responses.replay import DecodedEvent
 from limpet.server.sse import EventStream
 
 pytestmark = pytest.mark.anyio
-KEEP_ALIVE = 0.5
+KEEP_ALIVE = 1.0
 
 
 async def test_a_comment_comes_so_long_after_the_last_byte_and_not_a_window_later() -> None:

@@ -12,6 +12,7 @@ from limpet.store.runs import RunClaim, Runs
 from tests.store.samples import a_response, entries
 
 pytestmark = pytest.mark.anyio
+SECOND = 1_000_000  # microseconds; what two clocks differ by is far less
 
 
 async def _read(journal: Journal, response_id: str) -> list[Entry]:
@@ -22,13 +23,13 @@ async def test_an_unfinished_run_is_claimed_by_one_process_only(db: Database) ->
     runs, responses = Runs(db), Responses(db)
     left = [(await responses.insert(a_response(owner="a"))).id for _ in range(2)]
     beating = (await responses.insert(a_response(owner="a"))).id
-    await runs.beat([beating], owner="a", at=10)
+    await runs.beat([beating], owner="a", at=10 * SECOND)
     ended = (await responses.insert(a_response(owner="a"))).id
     await responses.finish(ended, status="completed", completed_at=2)
     claims: list[RunClaim] = []
 
     async def claim(owner: str) -> None:
-        claims.extend(await runs.take_over(owner, silent_since=5, at=6))
+        claims.extend(await runs.take_over(owner, silent_since=5 * SECOND, at=6 * SECOND))
 
     async with anyio.create_task_group() as group:
         group.start_soon(claim, "b")
@@ -49,7 +50,9 @@ async def test_a_checkpoint_is_committed_with_the_entries_before_it(db: Database
         await log.append(*entries(2, 3))
     await log.close()
 
-    claims = {claim.response_id: claim for claim in await Runs(db).take_over("b", silent_since=5, at=6)}
+    claims = {
+        claim.response_id: claim for claim in await Runs(db).take_over("b", silent_since=5 * SECOND, at=6 * SECOND)
+    }
 
     assert claims[kept.id].checkpoint == b"from the start"
     assert claims[changed.id].checkpoint == b"two"
@@ -59,14 +62,14 @@ async def test_a_checkpoint_is_committed_with_the_entries_before_it(db: Database
 async def test_a_process_whose_run_was_taken_over_does_not_end_it(db: Database) -> None:
     responses = Responses(db)
     record = await responses.insert(a_response(owner="asleep"), checkpoint=b"kept")
-    (claim,) = await Runs(db).take_over("awake", silent_since=5, at=6)
+    (claim,) = await Runs(db).take_over("awake", silent_since=5 * SECOND, at=6 * SECOND)
     with pytest.raises(StoreFailed, match=TAKEN_OVER):
         await responses.finish(record.id, status="failed", completed_at=7, epoch=FIRST_EPOCH)
 
     unended = await responses.get("default", record.id)
     assert unended is not None
     assert unended.status == "in_progress"
-    (again,) = await Runs(db).take_over("third", silent_since=6, at=7)
+    (again,) = await Runs(db).take_over("third", silent_since=13 * SECOND // 2, at=7 * SECOND)
     assert again.checkpoint == b"kept"
     assert not await responses.finish("resp_unknown", status="failed", completed_at=7, epoch=claim.epoch)
     assert await responses.finish(record.id, status="completed", completed_at=8, epoch=again.epoch)
@@ -82,7 +85,7 @@ async def test_a_process_whose_run_was_taken_over_appends_nothing_more(db: Datab
     await log.append(*entries(0, 0))
     await log.flush()
 
-    await Runs(db).take_over("awake", silent_since=5, at=6)
+    await Runs(db).take_over("awake", silent_since=5 * SECOND, at=6 * SECOND)
     async with db.turn:
         await log.append(*entries(1, 2), checkpoint=b"stale")
         await other.append(*entries(0, 2))
@@ -91,4 +94,4 @@ async def test_a_process_whose_run_was_taken_over_appends_nothing_more(db: Datab
         await log.flush()
 
     assert await _read(journal, mine.id) == entries(0, 0)
-    assert (await Runs(db).take_over("third", silent_since=6, at=7))[0].checkpoint is None
+    assert (await Runs(db).take_over("third", silent_since=13 * SECOND // 2, at=7 * SECOND))[0].checkpoint is None

@@ -21,7 +21,7 @@ from limpet.guard.policy.policy import Policy
 from limpet.guard.redaction.redactor import Redaction
 from limpet.ingress.settings import AuthSettings, ServerSettings
 from limpet.responses.settings import EngineSettings, ResponseSettings, ServerToolSettings
-from limpet.responses.shell_delegation import BareTool, ClientItem, ShellDelegation, ShellRunner
+from limpet.responses.shell_runner import BareTool, ClientItem, ShellDelegation, ShellRunner
 from limpet.store.settings import DatabaseSettings, QuotaSettings
 from limpet.upstreams.routing import ProviderSettings
 

@@ -6,6 +6,7 @@ from limpet.containers.manager import ContainerManager
 from limpet.containers.settings import ShellLimits
 from limpet.core.ports import Probe
 from limpet.egress.network_note import NO_NETWORK, network_note
+from limpet.responses import shell_delegation
 from limpet.responses.hosted_calls import HostedCalls
 from limpet.responses.patch_calls import PatchCalls
 from limpet.responses.placement import ShellTarget
@@ -13,9 +14,9 @@ from limpet.responses.prepared_run import RunParts
 from limpet.responses.provider_shell import ProviderShell
 from limpet.responses.request import ParsedRequest
 from limpet.responses.shell_call import ShellCalls
-from limpet.responses.shell_delegation import ShellDelegation
 from limpet.responses.shell_description import shell_description
 from limpet.responses.shell_host import ShellHost
+from limpet.responses.shell_runner import ShellDelegation
 from limpet.responses.writer import Writer
 from limpet.store.provider_containers import ProviderContainers
 from limpet.upstreams.patch_function import is_patch_tool
@@ -39,8 +40,8 @@ class HostedTools:
     owners: ProviderContainers | None = None
 
     async def delegated(self, tenant: str, asked: ParsedRequest, upstream: Upstream) -> ParsedRequest:
-        """See `ShellDelegation.applied`. Raises NotFound too, for a container of the provider's that is not the tenant's."""
-        asked = self.delegation.applied(asked, upstream)
+        """See `shell_delegation.applied`. Raises NotFound too, for a container of the provider's that is not the tenant's."""
+        asked = shell_delegation.applied(self.delegation, asked, upstream)
         if (provided := self.provided(tenant, asked)) is not None:
             await provided.check(asked.body.tools or (), asked.input)
         return asked

@@ -1,61 +1,51 @@
 """Who carries a response's shell calls out: a container of the gateway's, the client itself, or the provider's own container. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from limpet.core.errors import RequestInvalid
 from limpet.responses.request import ParsedRequest
 from limpet.responses.request_tools import ContainerAuto, Local, ShellTool
 from limpet.responses.shell_description import LOCAL_SHELL
+from limpet.responses.shell_runner import BareTool, ShellDelegation, ShellRunner
 from limpet.upstreams import shell_function
 from limpet.upstreams.upstream import Upstream
 
 Json = dict[str, Any]
-ShellRunner = Literal["gateway", "client", "provider"]
-BareTool = Literal["hosted", "local"]
-ClientItem = Literal["shell_call", "function_call"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellDelegation:
-    """What the operator says of it. `runner` carries out the calls of shells that are not the client's own; `bare_tool` says whose a shell
-    tool without `environment` is; `client_item` is the form in which a call reaches a client whose model knows no shell tool;
-    `apply_patch` says whether that tool is carried out beside a hosted shell, or left to the client."""
+def applied(delegation: ShellDelegation, asked: ParsedRequest, upstream: Upstream) -> ParsedRequest:
+    """The request with its shell as that: `shell` for the gateway and the client, whose has the environment `local`; else
+    `provider_shell`. Raises RequestInvalid for what cannot be had here."""
+    shell = asked.shell
+    if shell is None:
+        return asked
+    is_bare = shell.environment is None
+    if isinstance(shell.environment, Local) or (
+        is_bare and "local" in (delegation.bare_tool, _BARE[delegation.runner])
+    ):
+        return _of_client(delegation, asked, shell, upstream)
+    place = f"tools[{asked.shell_index}].environment"
+    if delegation.runner == "client":
+        raise RequestInvalid(
+            "This gateway has no containers: its clients carry out shell calls themselves. "
+            'Leave `environment` out, or send {"type": "local"}.',
+            param=place,
+            code="shell_environment_unsupported",
+        )
+    return _of_provider(asked, upstream, place) if delegation.runner == "provider" else asked
 
-    runner: ShellRunner = "gateway"
-    bare_tool: BareTool = "hosted"
-    client_item: ClientItem = "shell_call"
-    apply_patch: BareTool = "hosted"
 
-    def applied(self, asked: ParsedRequest, upstream: Upstream) -> ParsedRequest:
-        """The request with its shell as that: `shell` for the gateway and the client, whose has the environment `local`; else
-        `provider_shell`. Raises RequestInvalid for what cannot be had here."""
-        shell = asked.shell
-        if shell is None:
-            return asked
-        is_bare = shell.environment is None
-        if isinstance(shell.environment, Local) or (is_bare and "local" in (self.bare_tool, _BARE[self.runner])):
-            return self._of_client(asked, shell, upstream)
-        place = f"tools[{asked.shell_index}].environment"
-        if self.runner == "client":
-            raise RequestInvalid(
-                "This gateway has no containers: its clients carry out shell calls themselves. "
-                'Leave `environment` out, or send {"type": "local"}.',
-                param=place,
-                code="shell_environment_unsupported",
-            )
-        return _of_provider(asked, upstream, place) if self.runner == "provider" else asked
-
-    def _of_client(self, asked: ParsedRequest, shell: ShellTool, upstream: Upstream) -> ParsedRequest:
-        if self.client_item == "shell_call" or upstream.has_native_shell:
-            return replace(
-                asked, shell=shell.model_copy(update={"environment": shell.environment or Local(type="local")})
-            )
-        if any(tool.get("name") == shell_function.NAME for tool in asked.other_tools):
-            raise shell_function.name_taken(upstream.name)
-        function = shell_function.tool(LOCAL_SHELL)
-        return replace(asked, shell=None, other_tools=(function, *asked.other_tools))
+def _of_client(
+    delegation: ShellDelegation, asked: ParsedRequest, shell: ShellTool, upstream: Upstream
+) -> ParsedRequest:
+    if delegation.client_item == "shell_call" or upstream.has_native_shell:
+        return replace(asked, shell=shell.model_copy(update={"environment": shell.environment or Local(type="local")}))
+    if any(tool.get("name") == shell_function.NAME for tool in asked.other_tools):
+        raise shell_function.name_taken(upstream.name)
+    function = shell_function.tool(LOCAL_SHELL)
+    return replace(asked, shell=None, other_tools=(function, *asked.other_tools))
 
 
 # What a shell tool without an environment is, where the operator has nothing else to offer.

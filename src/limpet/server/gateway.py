@@ -40,7 +40,7 @@ from limpet.responses.recovery import Recovery
 from limpet.responses.run_meter import Spendings
 from limpet.responses.service import ResponseService
 from limpet.responses.settings import ResponseSettings, ServerToolSettings
-from limpet.responses.shell_delegation import ShellDelegation
+from limpet.responses.shell_runner import ShellDelegation
 from limpet.server import (
     chat,
     containers,

@@ -40,8 +40,9 @@ def paths() -> Json:
 
 
 def _responses() -> Json:
-    data = {"contentMediaType": JSON, "contentSchema": ref(EVENT), "description": "The event; `[DONE]` is the last."}
-    event = shape({"data": {**TEXT, **data}}, {"event": TEXT})
+    told = {**TEXT, "contentMediaType": JSON, "contentSchema": ref(EVENT)}
+    data = {"anyOf": [{"const": "[DONE]"}, told], "description": "The event; `[DONE]` is the last."}
+    event = shape({"data": data}, {"event": TEXT})
     streamed = {"text/event-stream": {"schema": event}}
     one = {JSON: {"schema": ref("Response")}, **streamed}
     refusals = (400, 404, 409, 413, 415, 422, 429, 502, 503)
