@@ -9,6 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as HttpRoute
+from starlette.types import Receive, Scope, Send
 
 from limpet.core.errors import NotFound, RequestInvalid, UpstreamRefused
 from limpet.responses.shell_delegation import refuse_secret_references
@@ -16,13 +17,25 @@ from limpet.server.answers import json_answer
 from limpet.server.bodies import has_body, json_body, whole_number
 from limpet.server.callers import tenant_of
 from limpet.store.provider_containers import ProviderContainers
-from limpet.upstreams.provider_containers import ContainerAnswer, ContainerProvider, ContainerRequest
+from limpet.upstreams.provider_containers import AnswerBody, ContainerAnswer, ContainerProvider, ContainerRequest
 from limpet.upstreams.routing import Route
 
 MOST_LISTED = 100  # containers in a page, here and at the provider
 MOST_PAGES = 100  # of the provider, looked through for a page of a tenant's
 # What of an answer's bytes a browser must not take for a page of this origin.
 _SAFE = {"content-disposition": "attachment", "x-content-type-options": "nosniff"}
+
+
+class _ClosingResponse(StreamingResponse):
+    """It closes the provider's answer also where the client left before the first byte."""
+
+    def __init__(self, body: AnswerBody, **options: Any) -> None:
+        super().__init__(body, **options)
+        self._body = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._body):
+            await super().__call__(scope, receive, send)
 
 
 class ContainerRelay:
@@ -99,9 +112,7 @@ class ContainerRelay:
         if parts[-1] != "content":
             return json_answer(await self._read(answer), status=answer.status)
         headers = _SAFE if answer.length is None else {**_SAFE, "content-length": answer.length}
-        return StreamingResponse(
-            answer.body, status_code=answer.status, headers=headers, media_type=answer.content_type
-        )
+        return _ClosingResponse(answer.body, status_code=answer.status, headers=headers, media_type=answer.content_type)
 
     async def _is_own(self, request: Request, container_id: str) -> bool:
         return self._owners is None or container_id in await self._owners.owned(tenant_of(request), [container_id])

@@ -14,6 +14,7 @@ from limpet.upstreams.retries import RetryBudget
 from limpet.upstreams.routing import ProviderSettings
 
 CLOSING_SECONDS = 2.0
+ERROR_BODY_BYTES = 64 * 1024
 
 # Failures of a connection after which nothing can have been answered, or nothing was. Silence is none of them: it may be long work.
 AGAIN = (httpx2.NetworkError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError)
@@ -22,7 +23,8 @@ AGAIN = (httpx2.NetworkError, httpx2.ConnectTimeout, httpx2.RemoteProtocolError)
 class ProviderClient(httpx2.AsyncClient):
     """httpx2's client with the retries of a provider on streamed requests. A redirect is an answer like any other: a key follows none.
 
-    A streamed success that `send` returns has its first byte; what fails later is the caller's to name.
+    A streamed success that `send` returns has its first byte, or is the whole answer to a GET, which may be empty; what fails later is the
+    caller's to name.
     """
 
     def __init__(self, settings: ProviderSettings, *, retries: RetryBudget | None, clock: Clock) -> None:
@@ -84,7 +86,7 @@ class ProviderClient(httpx2.AsyncClient):
             try:
                 response = await super().send(request, stream=True, **options)
                 if response.is_success:
-                    await _wait_for_first_byte(response, idle=self._idle)
+                    await _wait_for_first_byte(response, idle=self._idle, may_be_empty=request.method == "GET")
             except BaseException:
                 if response is not None:
                     await close(response)
@@ -97,10 +99,11 @@ class ProviderClient(httpx2.AsyncClient):
 
 
 class _StartedResponse(httpx2.AsyncByteStream):
-    """A body whose first chunk was read already. `idle` is the most seconds between two chunks, None where that is held elsewhere."""
+    """A body whose first chunk was read already; it is None where there is none. `idle` is the most seconds between two chunks, None where
+    that is held elsewhere."""
 
     def __init__(
-        self, first: bytes, rest: AsyncIterator[bytes], body: httpx2.AsyncByteStream, *, idle: float | None
+        self, first: bytes | None, rest: AsyncIterator[bytes], body: httpx2.AsyncByteStream, *, idle: float | None
     ) -> None:
         self._idle = idle
         self._first = first
@@ -108,6 +111,8 @@ class _StartedResponse(httpx2.AsyncByteStream):
         self._body = body
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._first is None:
+            return
         yield self._first
         if self._idle is None:
             async for chunk in self._rest:
@@ -125,13 +130,13 @@ class _StartedResponse(httpx2.AsyncByteStream):
         await self._body.aclose()
 
 
-async def _wait_for_first_byte(response: httpx2.Response, *, idle: float | None) -> None:
+async def _wait_for_first_byte(response: httpx2.Response, *, idle: float | None, may_be_empty: bool) -> None:
     body = response.stream
     if not isinstance(body, httpx2.AsyncByteStream):
         raise TypeError("A streamed answer has an asynchronous body.")
     rest = aiter(body)
     first = await anext(rest, None)
-    if first is None:
+    if first is None and not may_be_empty:
         raise httpx2.RemoteProtocolError("The answer was empty.")
     response.stream = _StartedResponse(first, rest, body, idle=idle)
 
@@ -140,6 +145,19 @@ async def close(response: httpx2.Response) -> None:
     """Close the connection, also when cancelled: the provider must learn at once that its answer is no longer read."""
     with anyio.move_on_after(CLOSING_SECONDS, shield=True):
         await response.aclose()
+
+
+async def beginning_of(response: httpx2.Response) -> bytes:
+    """The body of an error, as much of it as is worth reading; it may break off."""
+    body = b""
+    try:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) >= ERROR_BODY_BYTES:
+                break
+    except httpx2.TransportError:
+        return body[:ERROR_BODY_BYTES]  # The status says that it failed; what has arrived says why.
+    return body[:ERROR_BODY_BYTES]
 
 
 def reason_of(error: BaseException) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from limpet.core.clock import MICROSECONDS, Clock
 from limpet.core.errors import UpstreamBroken, UpstreamRefused
-from limpet.upstreams.client import ProviderClient, close, reason_of
+from limpet.upstreams.client import ProviderClient, beginning_of, close, reason_of
 from limpet.upstreams.endpoints import Access
 from limpet.upstreams.key_filter import KeyFilter, hide_key
 from limpet.upstreams.refusals import refusal
@@ -20,7 +20,6 @@ from limpet.upstreams.retries import told_wait
 from limpet.upstreams.sse import Frames, FrameTooLarge
 
 DONE = b"[DONE]"  # what some wires send after their last event
-ERROR_BODY_BYTES = 64 * 1024
 DRAINING_SECONDS = 0.25
 _STREAMED = {"accept": "text/event-stream", "accept-encoding": "identity", "content-type": "application/json"}
 
@@ -88,7 +87,7 @@ class EventStreams:
     async def _check(self, response: httpx2.Response, access: Access) -> None:
         """Raises UpstreamRefused for an error status, and for an answer that is no stream."""
         if not response.is_success:
-            body = await _beginning_of(response)
+            body = await beginning_of(response)
             now = self._clock.now() / MICROSECONDS
             wait = told_wait(response.headers, now=now)
             raise refusal(self._name, response.status_code, body, access.secret, retry_after=wait)
@@ -114,16 +113,3 @@ def _body(response: httpx2.Response) -> AsyncIterator[bytes]:
     if "content-encoding" not in response.headers and isinstance(response.stream, httpx2.AsyncByteStream):
         return aiter(response.stream)
     return response.aiter_bytes()
-
-
-async def _beginning_of(response: httpx2.Response) -> bytes:
-    """The body of an error, as much of it as is worth reading; it may break off."""
-    body = b""
-    try:
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) >= ERROR_BODY_BYTES:
-                break
-    except httpx2.TransportError:
-        return body  # The status says that it failed; what has arrived says why.
-    return body[:ERROR_BODY_BYTES]

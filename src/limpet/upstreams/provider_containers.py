@@ -1,6 +1,6 @@
 """`/containers` of a provider that runs shells itself: requests go to it as they came, with its own key, and answers come back."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -8,13 +8,12 @@ import httpx2
 
 from limpet.core.clock import MICROSECONDS, Clock, SystemClock
 from limpet.core.errors import UpstreamRefused
-from limpet.upstreams.client import ProviderClient, close, reason_of
+from limpet.upstreams.client import ProviderClient, beginning_of, close, reason_of
 from limpet.upstreams.endpoints import Endpoint
 from limpet.upstreams.key_filter import hide_key
 from limpet.upstreams.refusals import refusal
 from limpet.upstreams.retries import told_wait
 
-ERROR_BODY_BYTES = 64 * 1024
 MOST_BYTES = 64 << 20  # of a JSON answer
 
 
@@ -31,14 +30,32 @@ class ContainerRequest:
     length: str | None = None
 
 
+class AnswerBody:
+    """The bytes of an answer, read once. The connection is given back at their end, and by `aclose`, whether they were read or not."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._response.aiter_bytes():
+                yield piece
+        finally:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Safe to repeat."""
+        await close(self._response)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerAnswer:
-    """A success. The connection is closed at the end of `body`, and with it."""
+    """A success. The caller closes its `body`."""
 
     status: int
     content_type: str
     length: str | None
-    body: AsyncGenerator[bytes, None]
+    body: AnswerBody
 
     async def read(self) -> bytes:
         """All of it. Raises ValueError past MOST_BYTES."""
@@ -78,8 +95,10 @@ async def asked_of_containers(
         # Asked again, what changes something might change it twice; and a body that streams is read once.
         answer = await (client.send(sent, stream=True) if request.method == "GET" else client.send_once(sent))
         if not answer.is_success:
-            body = (await answer.aread())[:ERROR_BODY_BYTES]
-            await close(answer)
+            try:
+                body = await beginning_of(answer)
+            finally:
+                await close(answer)
             wait = told_wait(answer.headers, now=(clock or SystemClock()).now() / MICROSECONDS)
             raise refusal(provider, answer.status_code, body, access.secret, retry_after=wait)
     except (httpx2.HTTPError, httpx2.StreamError) as error:
@@ -89,13 +108,5 @@ async def asked_of_containers(
         status=answer.status_code,
         content_type=answer.headers.get("content-type", "application/octet-stream"),
         length=answer.headers.get("content-length"),
-        body=_pieces(answer),
+        body=AnswerBody(answer),
     )
-
-
-async def _pieces(answer: httpx2.Response) -> AsyncGenerator[bytes, None]:
-    try:
-        async for piece in answer.aiter_bytes():
-            yield piece
-    finally:
-        await close(answer)
