@@ -13,7 +13,7 @@ from limpet.upstreams import upstream as port
 from limpet.upstreams.answer_reader import StreamedError
 from limpet.upstreams.chat_events import ChatEventReader
 from limpet.upstreams.function_names import FunctionNames
-from limpet.upstreams.item_writer import ItemWriter
+from limpet.upstreams.item_writer import MOST_PARTS, ItemWriter
 from limpet.upstreams.key_filter import KeyFilter
 from limpet.upstreams.routing import ProviderSettings
 from limpet.upstreams.sealing import opened
@@ -99,6 +99,12 @@ def test_a_call_without_an_id_gets_one() -> None:
     )
     assert one.startswith("call_")
     assert one != other
+
+
+@pytest.mark.parametrize("name", ["f", None])
+def test_a_turn_has_no_more_than_so_many_calls(name: str | None) -> None:
+    with pytest.raises(UpstreamBroken, match="more than 2000"):
+        read(called(*(call(None, f"c{at}", name, "{}") for at in range(MOST_PARTS + 1))))
 
 
 def test_a_call_that_names_no_function_cannot_be_read() -> None:

@@ -12,7 +12,7 @@ from limpet.upstreams import anthropic
 from limpet.upstreams import upstream as port
 from limpet.upstreams.answer_reader import StreamedError
 from limpet.upstreams.function_names import FunctionNames
-from limpet.upstreams.item_writer import ItemWriter
+from limpet.upstreams.item_writer import MOST_PARTS, ItemWriter
 from limpet.upstreams.key_filter import KeyFilter
 from limpet.upstreams.messages_events import MessagesEventReader
 from limpet.upstreams.messages_request import messages_body
@@ -133,6 +133,11 @@ def test_a_call_that_was_cut_is_incomplete_and_the_one_before_is_not(reason: str
         ("completed", "{}"),
         ("incomplete", '{"to": "al'),
     ]
+
+
+def test_a_message_has_no_more_than_so_many_blocks() -> None:
+    with pytest.raises(UpstreamBroken, match="more than 2000"):
+        read(*(start(index, type="not_known") for index in range(MOST_PARTS + 1)))
 
 
 def test_a_shell_call_of_a_refused_answer_broke_off() -> None:

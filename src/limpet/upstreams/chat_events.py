@@ -49,6 +49,7 @@ class ChatEventReader:
         self._has_thought = False  # whether the open part has an item of reasoning
         self._calls: list[_StreamedCall] = []
         self._by_index: dict[int, _StreamedCall] = {}
+        self._by_id: dict[str, _StreamedCall] = {}  # the first of each id
         self._finish: Finish = "stop"
         self._usage: Usage | None = None
         self._shown: dict[str, Any] = {}
@@ -159,10 +160,12 @@ class ChatEventReader:
                 return known
         elif self._calls and not name and call_id in ("", self._calls[-1].call_id):
             return self._calls[-1]
-        elif call_id and (same := [call for call in self._calls if call.call_id == call_id]):
-            return same[0]
+        elif call_id in self._by_id:
+            return self._by_id[call_id]
         call = _StreamedCall(call_id or new_id(CALL))
         self._calls.append(call)
+        self._by_id.setdefault(call.call_id, call)
+        self._writer.check_count(len(self._calls))
         if isinstance(index, int):
             self._by_index[index] = call
         return call

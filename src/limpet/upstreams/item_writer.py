@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from limpet.core.errors import UpstreamBroken
 from limpet.upstreams import shell_function
 from limpet.upstreams.endings import ResponseError
 from limpet.upstreams.function_names import FunctionNames, custom_input
@@ -21,6 +22,9 @@ from limpet.upstreams.usage import Usage
 # With `refusal` the model has said no, and said all of it; with the others but `stop` the answer was cut.
 Finish = Literal["stop", "refusal", "length", "content_filter", "error"]
 _WHOLE = frozenset({"stop", "refusal"})
+
+
+MOST_PARTS = 2_000  # texts, thoughts and calls of one turn
 
 
 @dataclass(slots=True)
@@ -83,12 +87,20 @@ class ItemWriter:
         self._written = TextSequence(keys)
         self._texts: dict[Hashable, SplitText] = {}  # of what is open, by part
         self._next = 0
+        self._parts = 0
         self._open: dict[Hashable, _Item] = {}
         self._last: Hashable = None
 
     def begin_part(self, part: Hashable) -> None:
-        """A part begins: it is the one that is cut where the answer is."""
+        """A part begins: it is the one that is cut where the answer is. Raises UpstreamBroken past MOST_PARTS."""
+        self._parts += 1
+        self.check_count(self._parts)
         self._last = part
+
+    def check_count(self, parts: int) -> None:
+        """Raises UpstreamBroken where that is more parts than a turn may have."""
+        if parts > MOST_PARTS:
+            raise UpstreamBroken(self._provider, f"it has more than {MOST_PARTS} texts, thoughts and calls.")
 
     def text(self, part: Hashable, text: str) -> Iterable[TurnEvent]:
         """More text of the answer; its message begins with the first text, so that there are no empty ones."""

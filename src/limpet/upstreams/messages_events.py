@@ -27,7 +27,7 @@ class MessagesEventReader:
     def __init__(self, writer: ItemWriter) -> None:
         self._writer = writer
         self._block = -1
-        self._signatures: dict[int, str] = {}
+        self._signatures: dict[int, list[str]] = {}  # of what thinks, in pieces, until its block ends
         self._used: dict[str, int] = {}
         self._thought_tokens = 0
         self._finish: Finish = "stop"
@@ -58,10 +58,12 @@ class MessagesEventReader:
 
     def end(self) -> Iterator[TurnEvent]:
         """Close what is open and end the turn."""
+        self._seal()
         return self._writer.end(finish=self._finish, usage=self._usage(), response=self._shown)
 
     def _start(self, index: int, block: Mapping[str, Any]) -> list[TurnEvent]:
         """A block begins; only then the text or reasoning before it has ended, since the last one may have been cut."""
+        self._seal()
         ended = [*self._writer.end_part(self._block)]
         self._block = index
         self._writer.begin_part(index)
@@ -95,9 +97,14 @@ class MessagesEventReader:
         return ()
 
     def _sign(self, index: int, signature: str) -> None:
-        """The signature may come in pieces; without one the reasoning proves nothing and is sent back as text."""
-        self._signatures[index] = self._signatures.get(index, "") + signature
-        self._writer.seal(index, made_by=MADE_BY, signature=self._signatures[index] or None)
+        """The signature may come in pieces."""
+        self._signatures.setdefault(index, []).append(signature)
+
+    def _seal(self) -> None:
+        """Without a signature reasoning proves nothing and is sent back as text."""
+        for index, pieces in self._signatures.items():
+            self._writer.seal(index, made_by=MADE_BY, signature="".join(pieces) or None)
+        self._signatures.clear()
 
     def _count(self, usage: object) -> None:
         """Each event has the sums until then."""
