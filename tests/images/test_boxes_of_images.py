@@ -64,6 +64,20 @@ async def test_a_policy_judges_no_script_that_the_boxs_shell_reads_otherwise(
         assert (await box.run("echo $((1+1))")).stdout == b"2\n"
 
 
+async def test_authorities_of_an_image_that_are_larger_than_such_are_left_out(
+    runtime: BubblewrapRuntime, home: Path
+) -> None:
+    image = image_without_bash(home / "image")
+    for name, size in (("ssl/certs/ca-certificates.crt", (8 << 20) + 1), ("ssl/cert.pem", 8 << 20)):
+        (image / "etc" / name).parent.mkdir(parents=True, exist_ok=True)
+        (image / "etc" / name).touch()
+        os.truncate(image / "etc" / name, size)
+    async with box_of(runtime, image=image) as box:
+        _, stdout, _ = await run(box, "ls -n /etc/ssl/certs/ca-certificates.crt")
+
+    assert stdout.split()[4] == str(8 << 20)
+
+
 async def test_walls_that_the_shell_of_an_image_holds_itself_are_refused(
     runtime: BubblewrapRuntime, home: Path
 ) -> None:

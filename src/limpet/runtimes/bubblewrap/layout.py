@@ -21,6 +21,7 @@ from limpet.runtimes.programs import SHELL
 
 USER = 1000  # inside
 CERTIFICATES = TRUST_FILE
+_MOST_CERTIFICATES = 8 << 20  # bytes
 _BUNDLES = (CERTIFICATES, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 # What programs in the host's /usr expect to find and what says nothing about the host's people.
 _HARMLESS_SETTINGS = (
@@ -207,6 +208,12 @@ def _shared_settings(
         yield from ("--ro-bind", str(counted), user_environment.PROCESSORS)
 
 
+def _certificates(image: RootImage | None, path: str) -> Path | None:
+    """That file of authorities, which is copied and read for each box; one that is too large for such is as none."""
+    found = _file(image, path)
+    return found if found is not None and found.stat().st_size <= _MOST_CERTIFICATES else None
+
+
 def _settings(image: RootImage | None, spec: SandboxSpec) -> DirectoryContents:
     """A box's /etc: one user, no name server but its door's, none of the host's accounts."""
     ours = user_environment.settings(_base(image))
@@ -217,12 +224,12 @@ def _settings(image: RootImage | None, spec: SandboxSpec) -> DirectoryContents:
         "hostname": f"{user_environment.HOST_NAME}\n",
     }
     copies, certificates = {}, CERTIFICATES.removeprefix("/etc/")
-    bundles = (_file(image, bundle) for bundle in _BUNDLES)
+    bundles = (_certificates(image, bundle) for bundle in _BUNDLES)
     if (bundle := next((bundle for bundle in bundles if bundle is not None), None)) is not None:
         copies[certificates] = bundle
     else:
         texts[certificates] = ""
-    if (java := _file(image, JAVA_TRUST_FILE)) is not None:
+    if (java := _certificates(image, JAVA_TRUST_FILE)) is not None:
         copies[JAVA_TRUST_FILE.removeprefix("/etc/")] = java
     links, directories = dict(ours.links), ours.directories
     if image is None:
