@@ -13,7 +13,7 @@ from limpet.core.image_errors import ImageUnusable
 from limpet.runtimes.images import registry as pulling
 from limpet.runtimes.images.resolver import ImageResolver
 from limpet.runtimes.images.store import ImageStore
-from tests.support.image_files import digest, entry, layer, layout_files
+from tests.support.image_files import digest, entry, layer, layout_files, write_archive
 from tests.support.registry import PASSWORD, USER, Registry, serving
 
 pytestmark = pytest.mark.anyio
@@ -89,13 +89,16 @@ async def test_a_registry_that_hangs_holds_nobody_for_ever_and_a_cancelled_pull_
     with serving(Registry(FILES, "hangs")) as registry, pytest.raises(ImageUnusable, match="did not give it within"):
         await pulling.pull(f"{registry.name}:1", tmp_path / "layout", plain_http=[registry.address], within=0.3)
     with serving(Registry(FILES, "hangs")) as registry:
+        resolver = ImageResolver(tmp_path, plain_http=[registry.address])
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ImageResolver(tmp_path, plain_http=[registry.address]).resolve, Path(f"{registry.name}:1"))
+            tasks.start_soon(resolver.resolve, Path(f"{registry.name}:1"))
             with anyio.fail_after(20):
                 while not registry.hanging.is_set():
                     await anyio.sleep(0.01)
+                other = await resolver.resolve(write_archive(tmp_path / "other.tar", FILES))
             tasks.cancel_scope.cancel()
 
+    assert (other.root / "b").read_text() == "2"
     assert left_of(tmp_path) == []
     assert _programs_at(registry.address) == []
 

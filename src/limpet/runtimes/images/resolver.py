@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import anyio
 from anyio import to_thread
@@ -29,7 +30,8 @@ class ImageResolver:
     def __init__(self, home: Path, *, plain_http: Collection[str] = ()) -> None:
         self.store = ImageStore(home)
         self._plain_http = tuple(plain_http)
-        self._bringing = anyio.Lock()
+        # By name: a registry that is slow holds up its own image alone. Gone once no box waits for it.
+        self._bringing: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
 
     async def resolve(self, name: Path, *, remembered: str | None = None) -> ResolvedImage:
         """The image of that name: an absolute path, or a relative one that is the name of an image, with its registry or without.
@@ -49,7 +51,7 @@ class ImageResolver:
             return _resolved(kept)
         found = await to_thread.run_sync(self._found, name)
         if found is None:
-            async with self._bringing:
+            async with self._bringing.setdefault(name, anyio.Lock()):
                 found = await to_thread.run_sync(self._found, name) or await self.bring(name)
         return _resolved(found)
 
