@@ -242,6 +242,7 @@ def test_a_redirect_to_the_inside_is_refused_and_names_no_address(fetching: Gate
     with pytest.raises(openai.BadRequestError, match="redirects to where nothing may be fetched") as refused:
         given(fetching.client(), {"file_url": server.url("/inside")})
     assert refused.value.code == "invalid_input_file_url"
+    assert "10.0.0.7" not in refused.value.response.text
 
 
 def test_a_server_that_has_no_such_file_is_named_with_its_status(fetching: Gateway, server: HttpsServer) -> None:
