@@ -1,6 +1,6 @@
 """Messages to clients and models about a container that has expired, is gone or is in another state than they assume. Pure."""
 
-from limpet.core.errors import NotFound, RequestError, RequestInvalid
+from limpet.core.errors import NotFound, Overloaded, RequestError, RequestInvalid
 from limpet.store.nodes import NodeRecord
 
 
@@ -44,6 +44,14 @@ def left_behind(container_id: str, node: NodeRecord) -> ContainerElsewhere:
         "gateway: storage.container_files.",
         container_id=container_id,
         home=None,
+    )
+
+
+def cannot_come_now(container_id: str) -> Overloaded:
+    return Overloaded(
+        f"The container {container_id} lay on a gateway that is gone, and the copies of its files cannot be read now. Nothing is lost: try "
+        "again in a moment.",
+        code="container_files_unavailable",
     )
 
 

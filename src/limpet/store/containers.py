@@ -11,6 +11,7 @@ from limpet.core.clock import MICROSECONDS
 from limpet.core.errors import StoreFailed
 from limpet.store.database import Database
 from limpet.store.home import home_id
+from limpet.store.nodes import hold_gone
 from limpet.store.quotas import check_containers, hold, hold_tenant
 from limpet.store.records import Order, Page, columns_of, read_page, record_of
 from limpet.store.settings import NO_QUOTA, QuotaSettings
@@ -31,6 +32,8 @@ _USE = (
     )
     .values(last_active_at=bindparam("used_at"))
 )
+# What is as it was read while no gateway uses a container.
+_UNMOVED = ("home", "status", "last_active_at", "ref", "boot_id")
 USERS = {"tenant": "default", "name": "user_id"}
 
 
@@ -186,13 +189,35 @@ class Containers:
         return None if changed is None or self.is_elsewhere(changed) else changed
 
     async def move_here(
-        self, record: ContainerRecord, *, directory: str | None, user_id: int | None, spec: dict[str, Any]
+        self,
+        record: ContainerRecord,
+        *,
+        silence: float,
+        directory: str | None,
+        user_id: int | None,
+        spec: dict[str, Any],
     ) -> ContainerRecord | None:
-        """Let one whose gateway is gone be of this home from now on, without a box; None where it ended or is another's meanwhile."""
-        same = (containers.c.id == record.id, containers.c.home == record.home, containers.c.status == "running")
+        """Let one whose gateway is gone be of this home from now on, without a box; None where that gateway was alive within the last
+        `silence` seconds, or where the container ended, was used or is another's since `record` was read."""
         here = {"home": self._home, "ref": None, "directory": directory, "user_id": user_id, "spec": spec}
-        changed = await self._changed(update(containers).where(*same).values(here), containers.c.id == record.id)
-        return None if changed is None or changed.status != "running" or self.is_elsewhere(changed) else changed
+        this = select(containers).where(containers.c.id == record.id).with_for_update()
+        change = update(containers).where(containers.c.id == record.id).values(here)
+
+        def work(connection: Connection) -> Row[Any] | None:
+            if record.home is None or not hold_gone(connection, record.home, silence=silence):
+                return None
+            now = connection.execute(this).one_or_none()
+            if (
+                now is None
+                or now.status != "running"
+                or any(getattr(now, name) != getattr(record, name) for name in _UNMOVED)
+            ):
+                return None
+            connection.execute(change)
+            return connection.execute(this).one()
+
+        row = await self._db.write(work)
+        return None if row is None else record_of(ContainerRecord, row)
 
     async def moved(self, ids: Collection[str]) -> set[str]:
         """Those of these ids that are running in the home of another gateway."""

@@ -73,3 +73,12 @@ def alive_in(connection: Connection, *, within: float) -> list[str]:
     since = text("(extract(epoch FROM clock_timestamp()) - :within) * 1000000")
     query = select(nodes.c.home).where(nodes.c.seen_at > since).order_by(nodes.c.home)
     return list(connection.execute(query, {"within": within}).scalars())
+
+
+def hold_gone(connection: Connection, home: str, *, silence: float) -> bool:
+    """Whether the gateway of that home was silent for so many seconds, by the clock of PostgreSQL, in a transaction that writes: until it
+    ends that gateway cannot say that it is alive."""
+    since = text("(extract(epoch FROM clock_timestamp()) - :silence) * 1000000")
+    held = connection.execute(select(nodes.c.seen_at).where(nodes.c.home == home).with_for_update()).one_or_none()
+    query = select(nodes.c.home).where(nodes.c.home == home, nodes.c.seen_at <= since)
+    return held is not None and connection.execute(query, {"silence": silence}).one_or_none() is not None
