@@ -35,6 +35,7 @@ class ClosedDoor:
 
 async def told(request: Request) -> JSONResponse:
     caller = caller_of(request)
+    assert HEADER not in request.headers  # what is behind the door may hand headers on to programs of a tenant
     return JSONResponse([caller.tenant, caller.key_id, str(request.base_url), forwarded_by(request.scope) is not None])
 
 

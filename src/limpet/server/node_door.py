@@ -45,6 +45,8 @@ class NodeDoor:
         admitted = Caller(tenant=caller.tenant, scopes=frozenset(caller.scopes), key_id=caller.key_id)
         admit(scope, admitted)
         scope[_FORWARDED] = caller
+        # It has done its work, and what is behind the door may hand headers on to programs of a tenant.
+        scope["headers"] = [each for each in scope["headers"] if each[0].lower() != HEADER.encode()]
         scope["scheme"] = caller.scheme
         if caller.prefix is not None:
             note_link(scope, caller.prefix.encode())

@@ -25,6 +25,7 @@ from limpet.core.errors import GatewayStopping, Overloaded
 from limpet.ingress.takeover import control_of
 from limpet.server.callers import caller_of
 from limpet.server.errors import error_response, response_of
+from limpet.server.forward_shares import ForwardShares
 from limpet.server.node_door import forwarded_by, target_of
 from limpet.server.node_signatures import HEADER, ForwardedCaller, NodeSigner
 from limpet.server.port_connection import BadAnswer, BoxSocket, PortExchange, tunnel
@@ -36,7 +37,6 @@ CONNECT_SECONDS = 5.0
 PAUSE = 0.2  # seconds between two looks for a gateway that does not answer
 BEYOND = 5.0  # seconds that it is waited for beyond those after which it counts as gone
 HEAD_SECONDS = 3600.0  # a response that is not streamed is answered at its end
-MOST_OPEN = 1024  # connections to other gateways at once
 _ROOT = "/v1/containers/{container_id}"
 # The client's credentials, what proxies said of it, and what no client may say.
 _KEPT_HERE = frozenset(
@@ -100,7 +100,7 @@ class NodeRequests:
         self._directory = directory
         self._containers = containers
         self._signer = signer
-        self._open = 0
+        self._shares = ForwardShares()
         self._stopping = anyio.Event()
 
     def stop(self) -> None:
@@ -125,14 +125,11 @@ class NodeRequests:
         self, request: Request, problem: ContainerElsewhere, *, holds: bool = False
     ) -> AsyncIterator[NodeConnection | None]:
         """A connection to the gateway that has the container; None where it came here meanwhile. Raises ContainerElsewhere where no gateway
-        can be asked, NodeUnreachable, GatewayStopping."""
+        can be asked, NodeUnreachable, ForwardsExhausted, GatewayStopping."""
         if forwarded_by(request.scope) is not None:
             raise problem
-        if self._open >= MOST_OPEN:
-            raise NodeUnreachable(problem.container_id)
-        self._open += 1
-        try:
-            found = await self._found(caller_of(request).tenant, problem)
+        with self._shares.held(tenant := caller_of(request).tenant):
+            found = await self._found(tenant, problem)
             if found is None:
                 yield None
                 return
@@ -141,8 +138,6 @@ class NodeRequests:
                 caller = _caller(request, holds=holds)
                 signature = self._signer.sign(caller, to=home, method=request.method, target=target_of(request.scope))
                 yield NodeConnection(connection, signature, stopping=self._stopping)
-        finally:
-            self._open -= 1
 
     async def _found(self, tenant: str, problem: ContainerElsewhere) -> tuple[socket.socket, str] | None:
         until = anyio.current_time() + self._directory.silence + BEYOND

@@ -17,7 +17,7 @@ _HOP_BY_HOP = frozenset(
 )
 _NOT_INTO_THE_BOX = _HOP_BY_HOP | frozenset(
     b"authorization cookie cookie2 host origin referer forwarded x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port"
-    b" x-real-ip x-api-key api-key openai-organization openai-project content-length".split()
+    b" x-real-ip x-api-key api-key openai-organization openai-project content-length limpet-forwarded".split()
 )
 # What proxies in front of the gateway say of the viewer, credentials among it.
 _OF_A_PROXY = (
