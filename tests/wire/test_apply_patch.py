@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from limpet.responses.failures import closed_item
+from limpet.upstreams.patch_function import read_operation
 from tests.support.gateway import Gateway, running
 from tests.support.providers.turns import FunctionCall, Raw, Said, reply
 from tests.wire.conftest import RUNTIME
@@ -148,6 +149,24 @@ def test_what_cannot_be_applied_is_a_failed_output_and_changes_nothing(
     shown = response.output[-2].output[0].stdout  # type: ignore[union-attr]
     assert shown.startswith("there: OK\n/etc/passwd: OK\n")
     assert "new" not in shown
+
+
+@pytest.mark.parametrize("name", ["chat", "anthropic"])
+def test_half_of_a_surrogate_pair_is_a_failed_output(
+    speaking_gateway: Gateway, voices: dict[str, Voice], name: str
+) -> None:
+    voice = voices[name]
+    voice.play(turn(patch_of(voice, {**CREATE, "diff": "+\ud800"})), "Done.")
+    response = speaking_gateway.client().responses.create(model=voice.model, input="Go.", tools=TOOLS)
+    ((status, output),) = patches(response)
+    assert (response.status, status) == ("completed", "failed")
+    assert "The call could not be read" in output
+
+
+def test_half_of_a_surrogate_pair_in_decoded_arguments_is_told_apart() -> None:
+    said = json.dumps({**CREATE, "diff": "+\ud800"}, ensure_ascii=False)
+    operation = read_operation(said)
+    assert (operation["path"], operation["diff"]) == ("", said.replace("\ud800", "?"))
 
 
 def test_a_diff_that_does_not_fit_says_what_differs(speaking_gateway: Gateway, voices: dict[str, Voice]) -> None:

@@ -36,8 +36,8 @@ def parameters() -> dict[str, Any]:
 
 
 def read_operation(arguments: str) -> dict[str, Any]:
-    """What a call asks for, as an item has it. Also read: the arguments wrapped in `operation`, JSON encoded twice. What cannot be read is
-    an update of no file, with the arguments as its diff: whoever carries it out says so."""
+    """What a call asks for, as an item has it. Also read: the arguments wrapped in `operation`, JSON encoded twice. What cannot be read,
+    such as half of a surrogate pair, is an update of no file, with the arguments as its diff; it is answered as a failed call."""
     value: object = arguments
     for _ in range(3):
         if isinstance(value, str):
@@ -50,11 +50,21 @@ def read_operation(arguments: str) -> dict[str, Any]:
     kind = str(value.get("type", "")) if isinstance(value, Mapping) else ""
     kind = _NAMED.get(kind, kind)
     path, diff = (value.get("path"), value.get("diff")) if isinstance(value, Mapping) else (None, None)
-    if kind == "delete_file" and isinstance(path, str):
+    if kind == "delete_file" and isinstance(path, str) and _is_whole(path):
         return {"type": kind, "path": path}
-    if kind in OPERATIONS and isinstance(path, str) and isinstance(diff, str):
+    if kind in OPERATIONS and isinstance(path, str) and isinstance(diff, str) and _is_whole(path + diff):
         return {"type": kind, "path": path, "diff": diff}
-    return {"type": "update_file", "path": "", "diff": arguments}
+    # Halves are in the text itself where a provider gives arguments that are decoded already; no stored or sent JSON could have them.
+    return {"type": "update_file", "path": "", "diff": arguments.encode(errors="replace").decode()}
+
+
+def _is_whole(text: str) -> bool:
+    """Whether UTF-8 has the text: it has no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def call_arguments(item: Mapping[str, Any]) -> str:
