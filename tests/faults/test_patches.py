@@ -25,6 +25,7 @@ BODY: Json = {
     "stream": True,
 }
 BEFORE, AFTER = b"one\n", b"one\ntwo\n"
+DIGESTS = {"before": sha256(BEFORE).hexdigest(), "after": sha256(AFTER).hexdigest()}
 
 
 def patching(request: Request) -> Turn:
@@ -53,18 +54,37 @@ def test_a_patch_is_applied_once(tmp_path: Path) -> None:
         wanted = undisturbed(gateway, BODY)
         place = place_of(wanted)
         check_goes_on(gateway, BODY, KillPoint(place, before=True), wanted)
-        for found, status in ((AFTER, "completed"), (BEFORE, "completed"), (b"other\n", "failed")):
-            whole = gone_on_from_an_intent(gateway, place, found)
+        for found, digests, status in (
+            (AFTER, DIGESTS, "completed"),
+            (BEFORE, DIGESTS, "completed"),
+            (b"other\n", DIGESTS, "failed"),
+            (BEFORE, {}, "failed"),
+        ):
+            whole = gone_on_from_an_intent(gateway, place, found, digests)
             check_unbroken(whole)
             output: Any = whole[place_of(whole)]["item"]
             assert (found, output["status"]) == (found, status)
             if status == "completed":
                 assert essence(whole) == essence(wanted)
             else:
-                assert "the file has changed since then" in output["output"]
+                assert "The gateway was interrupted while it applied this" in output["output"]
 
 
-def gone_on_from_an_intent(gateway: Gateway, place: int, found: bytes) -> list[Json]:
+def test_a_result_that_cannot_be_written_down_is_told_as_it_is(tmp_path: Path) -> None:
+    with scripted_provider() as provider, lasting(tmp_path, config=config_of(provider)) as gateway:
+        provider.play(*[patching] * 10)
+        with closing(sqlite3.connect(gateway.home / "limpet.db")) as database, database:
+            database.execute(
+                "CREATE TRIGGER full BEFORE UPDATE ON executions WHEN OLD.outcome LIKE '%before%' "
+                "BEGIN SELECT RAISE(ABORT, 'full'); END"
+            )
+        whole = ask(gateway, BODY)
+        assert whole[place_of(whole)]["item"]["status"] == "completed"
+        (written,) = gateway.home.glob("boxes/*/data/ran")
+        assert written.read_bytes() == AFTER
+
+
+def gone_on_from_an_intent(gateway: Gateway, place: int, found: bytes, digests: Json) -> list[Json]:
     """What a client has seen in the end, where the gateway was killed with no result of the patch on disk and that in the file."""
     gateway.kill()
     gateway.kill_point = KillPoint(place, before=True)
@@ -72,15 +92,14 @@ def gone_on_from_an_intent(gateway: Gateway, place: int, found: bytes) -> list[J
     assert gateway.process is not None
     assert gateway.process.wait(timeout=10) == -9
     gateway.kill_point = None
-    _only_intend(gateway, seen[0]["response"]["id"])
+    _only_intend(gateway, seen[0]["response"]["id"], digests)
     container = seen[0]["response"]["container_id"]
     (gateway.home / "boxes" / container / "data" / "ran").write_bytes(found)
     return go_on(gateway.start(), seen)
 
 
-def _only_intend(gateway: Gateway, response: str) -> None:
+def _only_intend(gateway: Gateway, response: str, digests: Json) -> None:
     """Take the result of the patch away, as if the gateway had been killed before it was written down."""
-    digests = {"before": sha256(BEFORE).hexdigest(), "after": sha256(AFTER).hexdigest()}
     with closing(sqlite3.connect(gateway.home / "limpet.db")) as database, database:
         (number,) = database.execute("SELECT max(number) FROM executions WHERE response_id = ?", (response,)).fetchone()
         database.execute(

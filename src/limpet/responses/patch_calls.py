@@ -6,7 +6,7 @@ diff is applied twice. A diff that does not fit, and a path that may not be chan
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, Literal
@@ -39,6 +39,9 @@ UNREADABLE = "The call could not be read. Send `type` (create_file, update_file 
 CHANGED = (
     "The gateway was interrupted while it applied this, and the file has changed since then. Look at the file, and send what is "
     "missing of the change."
+)
+CHANGED_PERHAPS = (
+    "The gateway was interrupted while it applied this. Look at the file, and send what is missing of the change."
 )
 
 
@@ -76,6 +79,7 @@ class PatchCalls:
         begun: Sequence[Execution] = (),
     ) -> None:
         self._host = host
+        self.threads = host.patch_threads
         self._shell = shell
         self._tenant = tenant
         self._response_id = response_id
@@ -125,6 +129,9 @@ class PatchCalls:
             before = await self._host.containers.files.written(self._container_id, exec_id)
         if begun is not None and begun.finished_at is not None:
             return PatchResult(**(begun.outcome or {})), before
+        result: PatchResult | None = None
+        problem = ""
+        captured = CaptureResult()
         try:
             # The turn that made this call is on disk before anything is written.
             await self._writer.flush()
@@ -134,11 +141,11 @@ class PatchCalls:
                 result = await self._applied(lease, operation, exec_id, call_id, begun)
                 captured = await self._captured(lease, exec_id)
         except SandboxGone as gone:
-            return PatchResult(
-                "failed", f"The container's box is gone: {gone.reason} The next call gets a new one."
-            ), CaptureResult()
-        except LimpetError as problem:
-            return PatchResult("failed", problem.message), CaptureResult()
+            problem = f"The container's box is gone: {gone.reason} The next call gets a new one."
+        except LimpetError as error:
+            problem = error.message
+        if result is None:
+            return PatchResult("failed", problem), CaptureResult()
         files = {record.path: record for record in (*before.files, *captured.files)}
         return result, CaptureResult(files=tuple(files.values()), more=before.more + captured.more)
 
@@ -154,6 +161,8 @@ class PatchCalls:
         try:
             if not isinstance(operation, Mapping) or not _is_readable(operation):
                 raise PatchFailed(UNREADABLE)
+            if begun is not None and not begun.outcome:
+                raise PatchFailed(CHANGED_PERHAPS)
             change = _Change(self, lease, operation, exec_id, call_id, begun)
             await lease.shell.files.rewrite(str(path), change.made)
             result = PatchResult("completed", change.said)
@@ -164,15 +173,28 @@ class PatchCalls:
         except FileError as problem:
             result = PatchResult("failed", problem.message)
         result = PatchResult(result.status, _screened(lease, result.output), result.rule)
-        if exec_id not in self._begun:
-            await self.intend(lease, exec_id, call_id, {})
-        outcome = {"status": result.status, "output": result.output}
-        await self._host.executions.finish(exec_id, outcome=outcome, at=self._host.clock.now())
+        # What was written stays written: the digests of the intent tell it to a later carrier of the run as well.
+        with suppress(StoreError):
+            await self._finish(lease, exec_id, call_id, result)
         return result
+
+    async def _finish(self, lease: Lease, exec_id: str, call_id: str, result: PatchResult) -> None:
+        """Write down the result. A call that failed before its intent has one row, which is finished: an intent always has digests."""
+        outcome = {"status": result.status, "output": result.output}
+        if exec_id in self._begun:
+            await self._host.executions.finish(exec_id, outcome=outcome, at=self._host.clock.now())
+            return
+        failed = self._execution(lease, exec_id, call_id, outcome)
+        await self._host.executions.intend(replace(failed, finished_at=failed.started_at))
 
     async def intend(self, lease: Lease, exec_id: str, call_id: str, digests: Json) -> None:
         """Write down what is about to be written."""
-        execution = Execution(
+        execution = self._execution(lease, exec_id, call_id, digests)
+        await self._host.executions.intend(execution)
+        self._begun[exec_id] = execution
+
+    def _execution(self, lease: Lease, exec_id: str, call_id: str, outcome: Json) -> Execution:
+        return Execution(
             exec_id=exec_id,
             tenant=self._tenant,
             response_id=self._response_id,
@@ -182,10 +204,8 @@ class PatchCalls:
             call_id=call_id,
             command_index=0,
             started_at=self._host.clock.now(),
-            outcome=digests,
+            outcome=outcome,
         )
-        await self._host.executions.intend(execution)
-        self._begun[exec_id] = execution
 
 
 @dataclass(slots=True)
@@ -205,18 +225,26 @@ class _Change:
         kind, path = self.operation["type"], self.operation["path"]
         done = {"create_file": "Created", "update_file": "Updated", "delete_file": "Deleted"}[kind]
         self.said = f"{done} {path}"
-        if self.begun is not None and self.begun.outcome:
-            intended = self.begun.outcome
-            if _digest(before) == intended["after"]:
-                return before  # it was written before the gateway was interrupted
-            if _digest(before) != intended["before"]:
-                raise PatchFailed(CHANGED)
+        intended = self.begun.outcome if self.begun is not None else None
         # What takes time in proportion to the file does not hold up the others.
-        after = await to_thread.run_sync(partial(_changed, kind, path, self.operation.get("diff"), before))
+        work = partial(_decided, kind, path, self.operation.get("diff"), before, intended)
+        after, digests = await to_thread.run_sync(work, limiter=self.calls.threads)
         if self.begun is None:
-            digests = {"before": _digest(before), "after": _digest(after)}
             await self.calls.intend(self.lease, self.exec_id, self.call_id, digests)
         return after
+
+
+def _decided(
+    kind: str, path: str, diff: object, before: bytes | None, intended: Json | None
+) -> tuple[bytes | None, Json]:
+    """What the file shall hold, and the digests of that and of what it holds. Raises PatchFailed."""
+    found = _digest(before)
+    if intended is not None and found == intended["after"]:
+        return before, intended  # it was written before the gateway was interrupted
+    if intended is not None and found != intended["before"]:
+        raise PatchFailed(CHANGED)
+    after = _changed(kind, path, diff, before)
+    return after, {"before": found, "after": _digest(after)}
 
 
 def _changed(kind: str, path: str, diff: object, before: bytes | None) -> bytes | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import structlog
+from anyio import CapacityLimiter
 
 from limpet.containers.manager import ContainerManager
 from limpet.core import ids
@@ -45,6 +46,7 @@ from limpet.upstreams.upstream import Turn, Upstream
 
 log = structlog.get_logger()
 Json = dict[str, Any]
+PATCH_THREADS = 4  # diffs that are applied at once; the threads of everything else stay free
 CLEARING = 15.0  # seconds for deleting a container that was made for a request which then failed
 
 
@@ -83,6 +85,7 @@ class Preparer:
         self._data = data
         self._hosted = hosted
         self._metrics = metrics
+        self._patch_threads = CapacityLimiter(PATCH_THREADS)
         self._files = files
         self.spendings = spendings
         self.context = context
@@ -283,6 +286,7 @@ class Preparer:
             item_bytes=self._limits.max_item_output_bytes,
             streams_output=self._streams_output,
             metrics=self._metrics,
+            patch_threads=self._patch_threads,
             keeps_commands=keeps_commands,
             meter=meter,
         )

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from anyio import CapacityLimiter
+
 from limpet.containers.manager import ContainerManager
 from limpet.containers.settings import ShellLimits
 from limpet.core.clock import Clock
@@ -16,7 +18,7 @@ class ShellHost:
     """What a call needs of the gateway.
 
     `item_bytes` is what an item holds of one stream of one command. `keeps_commands` says that the gateway is closing: its boxes
-    and their commands live on. `meter` is the run's.
+    and their commands live on. `meter` is the run's. `patch_threads` bounds the threads in which diffs are applied.
     """
 
     containers: ContainerManager
@@ -25,6 +27,7 @@ class ShellHost:
     limits: ShellLimits
     item_bytes: int
     metrics: Metrics
+    patch_threads: CapacityLimiter
     streams_output: bool = True
     keeps_commands: Callable[[], bool] = lambda: False
     meter: RunMeter = field(default_factory=RunMeter)
