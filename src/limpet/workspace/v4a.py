@@ -58,26 +58,32 @@ def created(diff: str) -> str:
 
 
 def updated(text: str, diff: str) -> str:
-    """The text after the diff; it keeps its kind of newlines. Raises DiffFailed."""
+    """The text after the diff. A line that stays keeps its newline; one that comes has that of the line in whose place or below which it
+    comes. Raises DiffFailed."""
     if text.count("\n") > LINES_LIMIT:
         raise DiffFailed(
             f"The file has more than {LINES_LIMIT} lines, the most that a diff can change. Change it with a command."
         )
-    newline = "\r\n" if "\r\n" in (text if "\n" in text else diff) else "\n"
-    lines = text.replace("\r\n", "\n").split("\n")
+    *ended, last = text.split("\n")
+    lines = [*(line.removesuffix("\r") for line in ended), last]
+    returns = ["\r" if line.endswith("\r") else "" for line in ended]
+    returns.append(returns[-1] if returns else "\r" if "\r\n" in diff else "")
     changes = _Placement(lines, _body(_lines_of(diff))).changes()
     if not changes:
         raise DiffFailed("The diff changes nothing: it has no line that begins with + or -.")
-    result: list[str] = []
+    result: list[tuple[str, str]] = []  # lines, and what stands before their line feed
     cursor = 0
     for change in changes:
         if change.at < cursor:
             raise DiffFailed(
                 f"Two hunks change the same lines, around line {change.at + 1} of the file. Write them as one."
             )
-        result += [*lines[cursor : change.at], *change.added]
+        result += zip(lines[cursor : change.at], returns[cursor : change.at], strict=True)
+        beside = returns[change.at if change.removed else max(change.at - 1, 0)]
+        result += [(line, beside) for line in change.added]
         cursor = change.at + change.removed
-    return newline.join([*result, *lines[cursor:]])
+    result += zip(lines[cursor:], returns[cursor:], strict=True)
+    return "\n".join([*(line + end for line, end in result[:-1]), *(line for line, _ in result[-1:])])
 
 
 def _lines_of(diff: str) -> list[str]:
