@@ -2,17 +2,20 @@
 
 from collections.abc import AsyncIterator
 
+import anyio
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.core.command import STREAMS, Chunk, Stream
+from limpet.core.command import START, STREAMS, Chunk, Command, Exited, Lost, Script, Stream
 from limpet.core.ports import FileStat
 from limpet.responses.command_output import CommandOutput, model_copy
 from limpet.responses.past_output import PastOutput
 from limpet.responses.writer import Writer
+from limpet.runtimes.agent import wire
 from limpet.store.entries import Entry
+from tests.support.played_agent import ENDED, RUNS, box_played_here, next_request
 
 pytestmark = pytest.mark.anyio
 
@@ -106,3 +109,20 @@ def test_an_item_that_another_server_made_without_streams_is_taken_as_empty() ->
     assert model_copy({"type": "shell_call_output", "output": [{"stdout": None}]}, 10)["output"] == [
         {"stdout": "", "stderr": ""}
     ]
+
+
+async def test_a_command_whose_output_did_not_come_whole_is_lost_whatever_it_exited_with() -> None:
+    with anyio.fail_after(5):
+        async with box_played_here() as (box, theirs), anyio.create_task_group() as tasks:
+
+            async def start() -> None:
+                process = await box.start(Command(what=Script("cat ran")), "one")
+                place = {"item_id": "i", "output_index": 0}
+                output = CommandOutput(Writer(ListLog()), place, 0, "one", limit=40, streams=True)
+                assert isinstance(await output.follow(process, START), Lost)
+                assert await process.wait() == Exited(3)
+
+            tasks.start_soon(start)
+            number = await next_request(theirs, bytearray())
+            theirs.send(wire.frame(wire.REPLY, number, wire.encode(RUNS)) + ENDED)
+            theirs.close()

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from limpet.core import events as ev
 from limpet.core.box_directories import DATA
-from limpet.core.command import START, Chunk, Stream
+from limpet.core.command import START, Chunk, Exited, Lost, Outcome, Position, Stream
 from limpet.core.errors import FileError, SandboxGone
 from limpet.core.events import Event
 from limpet.core.ports import FileStat, Process
@@ -71,6 +71,17 @@ class CommandOutput:
         # Only where all of it was told: what the buffer holds back is told at the end or never.
         is_told = len(head) == len(text) and decoded.raw_offset is not None and not self._again[stream]
         await self._pass(stream, head, restart_of(chunk) if is_told else None)
+
+    async def follow(self, process: Process, since: Position) -> Outcome:
+        """Take all that it prints from `since` on; how it ended. Lost where its sandbox went before all of it had come, whatever it exited
+        with: a result without its output would be taken for one that printed nothing."""
+        try:
+            async for chunk in process.output(since):
+                await self.take(chunk)
+        except SandboxGone as gone:
+            outcome = await process.wait()
+            return Lost(f"{gone.message} Its output is not whole.") if isinstance(outcome, Exited) else outcome
+        return await process.wait()
 
     async def end(self, process: Process | None, files: OutputFiles) -> None:
         """Tell the tails. Where something was dropped the whole is put into a file first, and named where the text was cut; `process`

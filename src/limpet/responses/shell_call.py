@@ -381,10 +381,7 @@ class ShellCalls:
         if isinstance(process, RedactedProcess):
             process.resume_at(since)
         try:
-            with suppress(SandboxGone):  # `wait` says the same as an outcome, and what was printed before stays.
-                async for chunk in process.output(since):
-                    await printed.take(chunk)
-            return await process.wait()
+            return await printed.follow(process, since)
         except anyio.get_cancelled_exc_class():
             if not self._host.keeps_commands():
                 with anyio.move_on_after(ABORT_SECONDS, shield=True):
